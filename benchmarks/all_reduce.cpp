@@ -12,8 +12,8 @@ int main(int count, char** words) {
   if (count != 4) return 2;
   const int rank = std::atoi(words[1]);
   const int size = std::atoi(words[2]);
-  const auto group = anyaccel::comm::make_process_group("staged", c10::make_intrusive<c10d::FileStore>(words[3], size),
-                                                        {.rank = rank, .size = size});
+  const auto group = anyaccel::comm::make_process_group(
+      "staged", c10::make_intrusive<c10d::FileStore>(words[3], size), {.rank = rank, .size = size});
   anyaccel::ops::ShareMemComm comm(group);
   if (!comm.reason().empty()) {
     std::fprintf(stderr, "%s\n", comm.reason().c_str());

@@ -42,7 +42,8 @@ void check(int rank, int size, void* data, std::size_t count, bool bf16, Reduce 
   const auto width = bf16 ? std::size_t{2} : std::size_t{4};
   for (std::size_t i = 0; i < count; ++i) {
     char want[4];
-    put(want, 0, bf16, static_cast<float>(size) * number(i) + static_cast<float>(size * (size - 1) / 2));
+    put(want, 0, bf16,
+        static_cast<float>(size) * number(i) + static_cast<float>(size * (size - 1) / 2));
     if (std::memcmp(want, static_cast<const char*>(data) + i * width, width) == 0) continue;
     std::fprintf(stderr, "all_reduce: wrong sum: rank %d, element %zu of %zu\n", rank, i, count);
     std::_Exit(1);

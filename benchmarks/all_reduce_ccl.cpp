@@ -24,7 +24,8 @@ int main(int words_count, char** words) {
   if (rank == 0) {
     kvs = ccl::create_main_kvs();
     address = kvs->get_address();
-    std::ofstream(path + ".new").write(address.data(), static_cast<std::streamsize>(address.size()));
+    std::ofstream(path + ".new")
+        .write(address.data(), static_cast<std::streamsize>(address.size()));
     std::rename((path + ".new").c_str(), path.c_str());
   } else {
     while (::access(path.c_str(), R_OK) != 0) ::usleep(1000);

@@ -12,8 +12,8 @@ int main(int count, char** words) {
   all_reduce::measure(
       rank, size,
       [](void* data, std::size_t numbers, bool bf16) {
-        if (MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(numbers), bf16 ? MPIX_BFLOAT16 : MPI_FLOAT, MPI_SUM,
-                          MPI_COMM_WORLD) != 0)
+        if (MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(numbers),
+                          bf16 ? MPIX_BFLOAT16 : MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD) != 0)
           std::exit(1);
       },
       [] { MPI_Barrier(MPI_COMM_WORLD); });

@@ -42,8 +42,10 @@ int main(int argc, char** argv) {
   anyaccel::llm::write_npy(argv[2] + std::string(".ours.npy"), embedder.embed(texts));
   benchmarks::Numbers numbers;
   for (const std::size_t count : {std::size_t{1}, texts.size()}) {
-    const std::vector<std::string> some(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count));
-    numbers.add("texts_" + std::to_string(count) + "_ms", milliseconds([&] { (void)embedder.embed(some); }));
+    const std::vector<std::string> some(texts.begin(),
+                                        texts.begin() + static_cast<std::ptrdiff_t>(count));
+    numbers.add("texts_" + std::to_string(count) + "_ms",
+                milliseconds([&] { (void)embedder.embed(some); }));
   }
   numbers.print();
 }

@@ -37,7 +37,8 @@ llm::GenerateOptions greedy(std::int64_t tokens) {
 double off(const llm::Model& model, const std::filesystem::path& folder) {
   std::ifstream file(folder / "logits.f32", std::ios::binary);
   std::vector<float> theirs(static_cast<std::size_t>(model.config().vocab_size));
-  if (!file.read(reinterpret_cast<char*>(theirs.data()), static_cast<std::streamsize>(theirs.size() * sizeof(float)))) {
+  if (!file.read(reinterpret_cast<char*>(theirs.data()),
+                 static_cast<std::streamsize>(theirs.size() * sizeof(float)))) {
     return -1;
   }
   const at::Tensor all = model.logits(prompt(model.config()));
@@ -58,10 +59,13 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string kind = argv[2], how = argc > 3 ? argv[3] : "";
-  const llm::LoadOptions options{.dtype = c10::kBFloat16, .bits = kind == "int8" ? 8 : kind == "int4" ? 4 : 0};
+  const llm::LoadOptions options{.dtype = c10::kBFloat16,
+                                 .bits = kind == "int8"   ? 8
+                                         : kind == "int4" ? 4
+                                                          : 0};
   const auto begin = std::chrono::steady_clock::now();
-  const auto model =
-      how == "parallel" ? llm::Model::load_parallel(argv[1], c10::kBFloat16) : llm::Model::load(argv[1], options);
+  const auto model = how == "parallel" ? llm::Model::load_parallel(argv[1], c10::kBFloat16)
+                                       : llm::Model::load(argv[1], options);
   benchmarks::Numbers numbers;
   if (how == "first") {
     llm::generate(model, nullptr, {1}, greedy(1));

@@ -50,9 +50,11 @@ double time_chain(bool replay, std::int64_t n, bool with_grad) {
 
 double time_training_step(bool replay, std::int64_t n) {
   constexpr std::int64_t kWidth = 16;
-  const auto parameter = [](at::IntArrayRef shape) { return at::randn(shape).mul_(0.2).set_requires_grad(true); };
-  const std::vector<Tensor> p = {parameter({kWidth, kWidth}), parameter({kWidth}), parameter({kWidth, kWidth}),
-                                 parameter({kWidth})};
+  const auto parameter = [](at::IntArrayRef shape) {
+    return at::randn(shape).mul_(0.2).set_requires_grad(true);
+  };
+  const std::vector<Tensor> p = {parameter({kWidth, kWidth}), parameter({kWidth}),
+                                 parameter({kWidth, kWidth}), parameter({kWidth})};
   const auto x = at::randn({n / kWidth, kWidth}), y = at::randn({n / kWidth, kWidth});
   anyaccel::llm::AdamW optimizer(p);
   optimizer.zero_grad();
@@ -75,7 +77,9 @@ int main(int argc, char** argv) {
   const bool replay = side == "replay";
   benchmarks::Numbers numbers;
   for (const std::int64_t n : {64, 256, 1024, 4096, 16384, 65536}) {
-    const auto name = [&](const char* what) { return std::string(what) + "_" + std::to_string(n) + "_us"; };
+    const auto name = [&](const char* what) {
+      return std::string(what) + "_" + std::to_string(n) + "_us";
+    };
     numbers.add(name("chain"), time_chain(replay, n, false));
     numbers.add(name("chain_with_grad"), time_chain(replay, n, true));
     numbers.add(name("training_step"), time_training_step(replay, n));

@@ -50,10 +50,11 @@ int main(int argc, char** argv) {
   const std::size_t size = std::filesystem::file_size(argv[1]) / unit * unit;
   constexpr std::size_t page = std::size_t{2} << 20;  // a large page
   const std::size_t room = (size + page - 1) / page * page;
-  const std::unique_ptr<char, decltype(&std::free)> memory(static_cast<char*>(std::aligned_alloc(page, room)),
-                                                           &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> memory(
+      static_cast<char*>(std::aligned_alloc(page, room)), &std::free);
   if (memory) ::madvise(memory.get(), room, MADV_HUGEPAGE);
-  if (!memory || !std::ifstream(argv[1], std::ios::binary).read(memory.get(), static_cast<std::streamsize>(size))) {
+  if (!memory || !std::ifstream(argv[1], std::ios::binary)
+                      .read(memory.get(), static_cast<std::streamsize>(size))) {
     fprintf(stderr, "bench_read_memory: cannot read %s\n", argv[1]);
     return 1;
   }
@@ -68,7 +69,8 @@ int main(int argc, char** argv) {
       benchmarks::keep(read(begin, begin + size / threads));
       together.arrive_and_wait();
       if (thread == 0)
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count());
+        seconds.push_back(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count());
     }
   };
   std::vector<std::jthread> others;

@@ -25,7 +25,9 @@ double submit_us(const std::function<void()>& work) {
   for (int i = 0; i < 2000; ++i) {
     const auto start = std::chrono::steady_clock::now();
     work();
-    times.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+            .count());
     accelerator.synchronize();
   }
   std::nth_element(times.begin(), times.begin() + 1000, times.end());
@@ -51,14 +53,15 @@ int main() {
   for (const std::int64_t n : {64, 16384}) {
     const auto x = at::randn({n}).to(device), y = at::randn({n}).to(device);
     const auto rows = at::randn({n / 64, 64}).to(device), square = at::randn({64, 64}).to(device);
-    const std::pair<const char*, std::function<void()>> ops[] = {{"add_", [&] { x.add_(y); }},
-                                                                 {"add", [&] { at::add(x, y); }},
-                                                                 {"mm", [&] { at::mm(rows, square); }},
-                                                                 {"gelu", [&] { at::gelu(x); }},
-                                                                 {"layer_norm", [&] { at::layer_norm(rows, {64}); }},
-                                                                 {"view", [&] {
-                                                                    x.view({-1, 64});
-                                                                  }}};
+    const std::pair<const char*, std::function<void()>> ops[] = {
+        {"add_", [&] { x.add_(y); }},
+        {"add", [&] { at::add(x, y); }},
+        {"mm", [&] { at::mm(rows, square); }},
+        {"gelu", [&] { at::gelu(x); }},
+        {"layer_norm", [&] { at::layer_norm(rows, {64}); }},
+        {"view", [&] {
+           x.view({-1, 64});
+         }}};
     for (const auto& [name, work] : ops) {
       work();
       const auto prefix = std::string(name) + "_" + std::to_string(n);

@@ -1,5 +1,5 @@
-// Times the ways in which src/kernels multiplies few rows and attends, one thread, float32. Each way is timed for the
-// same shapes, so that the figures say which of them could replace another.
+// Times the ways in which src/kernels multiplies few rows and attends, one thread, float32. Each
+// way is timed for the same shapes, so that the figures say which of them could replace another.
 #include <algorithm>
 #include <new>
 #include <random>
@@ -22,7 +22,8 @@ using Size = std::int64_t;
 /// Floats from a normal distribution, aligned to a page.
 class Floats {
  public:
-  explicit Floats(Size size) : at_(new (std::align_val_t{4096}) float[static_cast<std::size_t>(size)]) {
+  explicit Floats(Size size)
+      : at_(new (std::align_val_t{4096}) float[static_cast<std::size_t>(size)]) {
     static std::mt19937 random(1);
     std::normal_distribution<float> normal;
     for (Size i = 0; i < size; ++i) at_[i] = normal(random);
@@ -36,7 +37,8 @@ class Floats {
 };
 
 constexpr Size width = 768;  // inputs and outputs of a weight
-constexpr Size copies = 24;  // of the weight, 54 MiB in all: each call reads another one from memory
+constexpr Size copies =
+    24;  // of the weight, 54 MiB in all: each call reads another one from memory
 constexpr Size positions = 1024, dim = 64;
 
 /// Microseconds of function(copy of the weight).
@@ -46,7 +48,8 @@ double with_weights(const std::vector<Floats>& weights, const Function& function
   return benchmarks::nanoseconds([&] { function(weights[next++ % weights.size()]); }) / 1e3;
 }
 
-void few_rows(Isa isa, Size rows, const std::vector<Floats>& weights, benchmarks::Numbers& numbers) {
+void few_rows(Isa isa, Size rows, const std::vector<Floats>& weights,
+              benchmarks::Numbers& numbers) {
   const std::string tail = "_" + std::to_string(rows) + "_us";
   const Floats from(rows * width), to(rows * width), packed(64 * width);
   Floats prepared(rows * (width + 16));
@@ -66,8 +69,8 @@ void few_rows(Isa isa, Size rows, const std::vector<Floats>& weights, benchmarks
   // Weights count as packed panels.
   numbers.add("panels" + tail, with_weights(weights, [&](const float* weight) {
                 for (Size output = 0; output < width; output += panel_outputs)
-                  multiply_panel(isa, Wide::f32, weight + output * width, width, from, width * 4, rows, to + output,
-                                 width);
+                  multiply_panel(isa, Wide::f32, weight + output * width, width, from, width * 4,
+                                 rows, to + output, width);
               }));
   // Weights [inputs][outputs].
   numbers.add("skinny_turned" + tail, with_weights(weights, [&](const float* weight) {
@@ -75,46 +78,55 @@ void few_rows(Isa isa, Size rows, const std::vector<Floats>& weights, benchmarks
               }));
   if (rows > max_turned_rows) return;
   Floats parts(turned_parts(width) * rows * width);
-  numbers.add(
-      "turned" + tail, with_weights(weights, [&](const float* weight) {
-        for (Size part = 0; part < turned_parts(width); ++part)
-          multiply_turned(isa, {rows, width, width, Element::f32, weight, from}, part, parts + part * rows * width);
-        for (Size row = 0; row < rows; ++row)
-          add_parts(isa, turned_parts(width), rows * width, 0, width, parts + row * width);
-      }));
+  numbers.add("turned" + tail, with_weights(weights, [&](const float* weight) {
+                for (Size part = 0; part < turned_parts(width); ++part)
+                  multiply_turned(isa, {rows, width, width, Element::f32, weight, from}, part,
+                                  parts + part * rows * width);
+                for (Size row = 0; row < rows; ++row)
+                  add_parts(isa, turned_parts(width), rows * width, 0, width, parts + row * width);
+              }));
 }
 
 void one_query(Isa isa, benchmarks::Numbers& numbers) {
-  const Floats query(dim), keys(positions * dim), values(positions * dim), scores(positions + 64), out(dim);
+  const Floats query(dim), keys(positions * dim), values(positions * dim), scores(positions + 64),
+      out(dim);
   const CachedHead head{keys, values, Element::f32, dim, 0, positions, 0.125F, 0};
-  numbers.add("one_query_us", benchmarks::nanoseconds([&] { attend_row(isa, head, query, scores, out); }) / 1e3);
+  numbers.add("one_query_us",
+              benchmarks::nanoseconds([&] { attend_row(isa, head, query, scores, out); }) / 1e3);
   Floats panel(panel_bytes(Wide::f32, positions) / 4), widened(panel_scratch_bytes(dim) / 4);
   const PanelAttention panels{isa, Wide::f32, reinterpret_cast<char*>(static_cast<float*>(panel)),
                               reinterpret_cast<char*>(static_cast<float*>(widened))};
   const Matrix matrix{Format::f32, positions, dim, 0, keys, nullptr, nullptr};
-  numbers.add("one_query_by_panels_us",
-              benchmarks::nanoseconds([&] {
-                panels.score(matrix, {query, 1, dim * 4}, scores, positions);
-                const float sum = attention_shares_row(isa, 0.125F, 0, scores, positions);
-                panels.mix(values, Element::f32, positions, dim, {scores, 1, positions * 4}, out, dim);
-                for (Size i = 0; i < dim; ++i) out[i] /= sum;
-              }) / 1e3);
+  numbers.add(
+      "one_query_by_panels_us",
+      benchmarks::nanoseconds([&] {
+        panels.score(matrix, {query, 1, dim * 4}, scores, positions);
+        const float sum = attention_shares_row(isa, 0.125F, 0, scores, positions);
+        panels.mix(values, Element::f32, positions, dim, {scores, 1, positions * 4}, out, dim);
+        for (Size i = 0; i < dim; ++i) out[i] /= sum;
+      }) / 1e3);
 }
 
 /// Attention of 256 queries to 256 keys, with a bias [query][key], by all kernels that take one.
 void biased(Isa isa, benchmarks::Numbers& numbers) {
   constexpr Size length = 256, head_dim = 32;
-  const Floats q(length * head_dim), k(length * head_dim), v(length * head_dim), bias(length * length);
+  const Floats q(length * head_dim), k(length * head_dim), v(length * head_dim),
+      bias(length * length);
   const Floats out(length * head_dim), stats(2 * length);
-  const Floats scratch(std::max(full_attention_scratch(head_dim), evoformer_forward_scratch(length, head_dim)));
-  const EvoformerHead<float> one{q,        k,    v,       head_dim, head_dim, head_dim, length,   length,
-                                 head_dim, 0.2F, nullptr, bias,     length,   out,      head_dim, stats};
-  numbers.add("biased_evoformer_us",
-              benchmarks::nanoseconds([&] { evoformer_forward(isa, Element::f32, one, 0, length, scratch); }) / 1e3);
+  const Floats scratch(
+      std::max(full_attention_scratch(head_dim), evoformer_forward_scratch(length, head_dim)));
+  const EvoformerHead<float> one{q,      k,      v,        head_dim, head_dim, head_dim,
+                                 length, length, head_dim, 0.2F,     nullptr,  bias,
+                                 length, out,    head_dim, stats};
+  numbers.add("biased_evoformer_us", benchmarks::nanoseconds([&] {
+                                       evoformer_forward(isa, Element::f32, one, 0, length,
+                                                         scratch);
+                                     }) / 1e3);
   const FullAttention<float> other{q,      k, v,   head_dim, length, head_dim, 0.2F, bias,
                                    length, 1, out, head_dim, stats,  {},       0};
   numbers.add("biased_query_tile_us", benchmarks::nanoseconds([&] {
-                                        for (Size query = 0; query < length; query += attention_tile)
+                                        for (Size query = 0; query < length;
+                                             query += attention_tile)
                                           full_attention(isa, other, query, scratch);
                                       }) / 1e3);
 }

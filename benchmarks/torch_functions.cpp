@@ -25,8 +25,8 @@ using at::Tensor;
 
 constexpr double kEps = 1e-5;
 
-void time_rms_norm(benchmarks::Numbers& numbers, bool ours, std::int64_t rows, std::int64_t width, at::ScalarType dtype,
-                   const std::string& name) {
+void time_rms_norm(benchmarks::Numbers& numbers, bool ours, std::int64_t rows, std::int64_t width,
+                   at::ScalarType dtype, const std::string& name) {
   const Tensor x = at::randn({rows, width}).to(dtype).set_requires_grad(true);
   const Tensor weight = at::ones({width}).to(dtype).set_requires_grad(true);
   const Tensor gradient = at::randn({rows, width}).to(dtype);
@@ -40,7 +40,8 @@ void time_rms_norm(benchmarks::Numbers& numbers, bool ours, std::int64_t rows, s
                                                   norm().backward(gradient);
                                                 }) / 1e3);
   const c10::AutoGradMode no_grad(false);
-  numbers.add("rms_norm_" + size + "_us", benchmarks::nanoseconds([&] { benchmarks::keep(norm()); }) / 1e3);
+  numbers.add("rms_norm_" + size + "_us",
+              benchmarks::nanoseconds([&] { benchmarks::keep(norm()); }) / 1e3);
 }
 
 void time_unscale(benchmarks::Numbers& numbers, bool ours, std::int64_t n, at::ScalarType dtype,
@@ -66,9 +67,10 @@ void time_unscale(benchmarks::Numbers& numbers, bool ours, std::int64_t n, at::S
 int main(int argc, char** argv) {
   const bool ours = argc > 1 && std::strcmp(argv[1], "ours") == 0;
   benchmarks::Numbers numbers;
-  for (const auto& [dtype, name] :
-       {std::pair{at::kFloat, std::string("fp32")}, std::pair{at::kBFloat16, std::string("bf16")}}) {
-    for (const auto& [rows, width] : {std::pair{1, 2048}, std::pair{1024, 192}, std::pair{512, 2048}})
+  for (const auto& [dtype, name] : {std::pair{at::kFloat, std::string("fp32")},
+                                    std::pair{at::kBFloat16, std::string("bf16")}}) {
+    for (const auto& [rows, width] :
+         {std::pair{1, 2048}, std::pair{1024, 192}, std::pair{512, 2048}})
       time_rms_norm(numbers, ours, rows, width, dtype, name);
     for (const std::int64_t n : {48'000, 4'800'000}) time_unscale(numbers, ours, n, dtype, name);
   }

@@ -47,7 +47,9 @@ std::string xml(const std::string& text) {
       case '\n': out += "&#10;"; break;
       // XML 1.0 does not allow other control characters. Bytes of unknown encoding are replaced
       // too.
-      default: out += static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;
+      default:
+        out +=
+            static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7E ? '?' : c;
     }
   }
   return out;
@@ -69,17 +71,18 @@ int all(const Report& report, Outcome outcome) {
 
 void write_json(std::ostream& out, const Report& report) {
   out << "{\n  \"backend\": " << json(report.backend) << ",\n  \"device\": " << json(report.device)
-      << ",\n  \"device_count\": " << report.device_count
-      << ",\n  \"standing_in\": " << (report.standing_in.empty() ? "null" : json(report.standing_in))
-      << ",\n  \"anyaccel\": " << json(report.version) << ",\n  \"libtorch\": " << json(report.torch_version)
+      << ",\n  \"device_count\": " << report.device_count << ",\n  \"standing_in\": "
+      << (report.standing_in.empty() ? "null" : json(report.standing_in))
+      << ",\n  \"anyaccel\": " << json(report.version)
+      << ",\n  \"libtorch\": " << json(report.torch_version)
       << ",\n  \"date\": " << json(report.date) << ",\n  \"note\": " << json(report.note)
       << ",\n  \"seconds\": " << number(report.seconds)
       << ",\n  \"summary\": {\n    \"conforms\": " << (report.conforms() ? "true" : "false");
   for (const Grade grade : {Grade::required, Grade::recommended, Grade::optional}) {
     out << ",\n    \"" << to_string(grade) << "\": {";
     const char* comma = "";
-    for (const Outcome outcome :
-         {Outcome::passed, Outcome::failed, Outcome::skipped, Outcome::expected_failure, Outcome::unexpected_pass}) {
+    for (const Outcome outcome : {Outcome::passed, Outcome::failed, Outcome::skipped,
+                                  Outcome::expected_failure, Outcome::unexpected_pass}) {
       out << comma << '"' << to_string(outcome) << "\": " << report.count(grade, outcome);
       comma = ", ";
     }
@@ -88,9 +91,10 @@ void write_json(std::ostream& out, const Report& report) {
   out << "\n  },\n  \"cases\": [";
   const char* comma = "\n";
   for (const auto& result : report.results) {
-    out << comma << "    {\"name\": " << json(result.name) << ", \"suite\": " << json(result.suite) << ", \"grade\": \""
-        << to_string(result.grade) << "\", \"outcome\": \"" << to_string(result.outcome)
-        << "\", \"message\": " << json(result.message) << ", \"seconds\": " << number(result.seconds) << '}';
+    out << comma << "    {\"name\": " << json(result.name) << ", \"suite\": " << json(result.suite)
+        << ", \"grade\": \"" << to_string(result.grade) << "\", \"outcome\": \""
+        << to_string(result.outcome) << "\", \"message\": " << json(result.message)
+        << ", \"seconds\": " << number(result.seconds) << '}';
     comma = ",\n";
   }
   out << "\n  ]\n}\n";
@@ -99,17 +103,20 @@ void write_json(std::ostream& out, const Report& report) {
 void write_junit(std::ostream& out, const Report& report) {
   const int failed = all(report, Outcome::failed) + all(report, Outcome::unexpected_pass);
   const int skipped = all(report, Outcome::skipped) + all(report, Outcome::expected_failure);
-  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"conformance."
-      << xml(report.backend) << "\" tests=\"" << report.results.size() << "\" failures=\"" << failed << "\" skipped=\""
-      << skipped << "\" time=\"" << number(report.seconds) << "\">\n";
+  out << "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite "
+         "name=\"conformance."
+      << xml(report.backend) << "\" tests=\"" << report.results.size() << "\" failures=\"" << failed
+      << "\" skipped=\"" << skipped << "\" time=\"" << number(report.seconds) << "\">\n";
   for (const auto& result : report.results) {
-    out << "    <testcase classname=\"" << xml(result.suite) << "\" name=\"" << xml(result.name) << "\" time=\""
-        << number(result.seconds) << '"';
-    const bool fails = result.outcome == Outcome::failed || result.outcome == Outcome::unexpected_pass;
+    out << "    <testcase classname=\"" << xml(result.suite) << "\" name=\"" << xml(result.name)
+        << "\" time=\"" << number(result.seconds) << '"';
+    const bool fails =
+        result.outcome == Outcome::failed || result.outcome == Outcome::unexpected_pass;
     if (result.outcome == Outcome::passed)
       out << "/>\n";
     else
-      out << "><" << (fails ? "failure" : "skipped") << " message=\"" << xml(result.message) << "\"/></testcase>\n";
+      out << "><" << (fails ? "failure" : "skipped") << " message=\"" << xml(result.message)
+          << "\"/></testcase>\n";
   }
   out << "  </testsuite>\n</testsuites>\n";
 }

@@ -18,14 +18,18 @@ constexpr std::array kOptions{
     OptionInfo{"suite", "SUITE", "Run only this suite; may be repeated"},
     OptionInfo{"case", "PATTERN", "Run only matching cases, for example 'memory.peak_*'"},
     OptionInfo{"list", nullptr, "List the cases with their grades and exit"},
-    OptionInfo{"json", "FILE", "Write the results as JSON; -: to standard output, instead of the text"},
+    OptionInfo{"json", "FILE",
+               "Write the results as JSON; -: to standard output, instead of the text"},
     OptionInfo{"junit", "FILE", "Write the results as JUnit XML"},
     OptionInfo{"markdown", "FILE", "Write the results as a Markdown page"},
     OptionInfo{"note", "TEXT", "Note on that page, for example the hardware"},
-    OptionInfo{"plugin", "FILE", "Library of a plugin to load; its backend is tested unless --backend names another"},
-    OptionInfo{"skips", "FILE", "List of cases that are unsupported or known to fail; may be repeated"},
+    OptionInfo{"plugin", "FILE",
+               "Library of a plugin to load; its backend is tested unless --backend names another"},
+    OptionInfo{"skips", "FILE",
+               "List of cases that are unsupported or known to fail; may be repeated"},
     OptionInfo{"timeout", "SECONDS", "Time limit per case in seconds (default 60)"},
-    OptionInfo{"speed", nullptr, "Time tensor operations on the device and the host instead of testing"},
+    OptionInfo{"speed", nullptr,
+               "Time tensor operations on the device and the host instead of testing"},
 };
 
 double read_seconds(const std::string& text) {
@@ -33,10 +37,13 @@ double read_seconds(const std::string& text) {
   double value = 0;
   if (in >> value && in.eof() && value > 0 && value < 1e6) return value;
   throw Error(ErrorCode::invalid_argument, "conformance",
-              {.what = "--timeout is not a number of seconds", .got = "'" + text + "'", .want = "for example 60"});
+              {.what = "--timeout is not a number of seconds",
+               .got = "'" + text + "'",
+               .want = "for example 60"});
 }
 
-void write_file(const std::string& path, const Report& report, void (*write)(std::ostream&, const Report&)) {
+void write_file(const std::string& path, const Report& report,
+                void (*write)(std::ostream&, const Report&)) {
   if (path == "-") return write(std::cout, report);
   std::ofstream out(path);
   if (out) write(out, report);
@@ -48,8 +55,9 @@ void write_file(const std::string& path, const Report& report, void (*write)(std
 
 int print_list(const Options& options) {
   for (const auto& item : options.speed ? all_speed_cases() : all_cases()) {
-    const bool suite = options.suites.empty() ||
-                       std::find(options.suites.begin(), options.suites.end(), item.suite) != options.suites.end();
+    const bool suite =
+        options.suites.empty() ||
+        std::find(options.suites.begin(), options.suites.end(), item.suite) != options.suites.end();
     if (suite && matches_pattern(options.cases, item.full_name()))
       std::cout << item.full_name() << " (" << to_string(item.grade) << ")\n";
   }
@@ -57,14 +65,17 @@ int print_list(const Options& options) {
 }
 
 void print_help(const char* program) {
-  std::cout << "Usage: " << program << " [OPTION]...\n\nTest an accelerator with the conformance kit.\n\n";
+  std::cout << "Usage: " << program
+            << " [OPTION]...\n\nTest an accelerator with the conformance kit.\n\n";
   for (const auto& option : kOptions) {
-    std::string left = std::string("  --") + option.name + (option.value ? std::string(" ") + option.value : "");
+    std::string left =
+        std::string("  --") + option.name + (option.value ? std::string(" ") + option.value : "");
     left.resize(std::max<std::size_t>(left.size() + 2, 22), ' ');
     std::cout << left << option.text << "\n";
   }
-  std::cout << "  -h, --help          Print this help and exit\n\n"
-               "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.\n";
+  std::cout
+      << "  -h, --help          Print this help and exit\n\n"
+         "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.\n";
 }
 
 Options parse(int argc, const char* const* argv) {
@@ -72,17 +83,19 @@ Options parse(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i], value;
     if (word.rfind("--", 0) != 0)
-      throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unexpected argument", .got = "'" + word + "'"});
+      throw Error(ErrorCode::invalid_argument, "conformance",
+                  {.what = "unexpected argument", .got = "'" + word + "'"});
     const auto equals = word.find('=');
     const bool has_value = equals != std::string::npos;
     if (has_value) value = word.substr(equals + 1);
     std::string name = word.substr(2, has_value ? equals - 2 : std::string::npos);
     std::replace(name.begin(), name.end(), '_', '-');
-    const auto known =
-        std::find_if(kOptions.begin(), kOptions.end(), [&](const OptionInfo& option) { return name == option.name; });
+    const auto known = std::find_if(kOptions.begin(), kOptions.end(),
+                                    [&](const OptionInfo& option) { return name == option.name; });
     if (known != kOptions.end() && known->value != nullptr && !has_value) {
       if (i + 1 == argc)
-        throw Error(ErrorCode::invalid_argument, "conformance", {.what = "--" + name + " requires a value"});
+        throw Error(ErrorCode::invalid_argument, "conformance",
+                    {.what = "--" + name + " requires a value"});
       value = argv[++i];
     }
     set_option(options, name, value);
@@ -120,7 +133,8 @@ void set_option(Options& options, const std::string& name, const std::string& va
   } else if (name == "speed") {
     options.speed = true;
   } else {
-    throw Error(ErrorCode::invalid_argument, "conformance", {.what = "unknown option", .got = "'--" + name + "'"});
+    throw Error(ErrorCode::invalid_argument, "conformance",
+                {.what = "unknown option", .got = "'--" + name + "'"});
   }
 }
 
@@ -139,7 +153,8 @@ int run_and_write(const Options& options) {
 int conformance_main(int argc, const char* const* argv) {
   const char* program = argc > 0 ? argv[0] : "conformance";
   for (int i = 1; i < argc; ++i)
-    if (std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0) return print_help(program), 0;
+    if (std::strcmp(argv[i], "--help") == 0 || std::strcmp(argv[i], "-h") == 0)
+      return print_help(program), 0;
   Options options;
   try {
     options = parse(argc, argv);

@@ -29,7 +29,8 @@ std::string make_file() {
   auto path = (std::filesystem::temp_directory_path() / "anyaccel_conformance_XXXXXX").string();
   const int file = ::mkstemp(path.data());
   if (file < 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "cannot create a temporary file", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance",
+                {.what = "cannot create a temporary file", .got = std::strerror(errno)});
   ::close(file);
   return path;
 }
@@ -55,11 +56,13 @@ Peers::Peers(const Case& item, const RunAlone& run) : item_(item) {
   for (int number = 1; number < item.processes; ++number) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
-      throw Error(ErrorCode::io, "conformance", {.what = "cannot create a pipe", .got = std::strerror(errno)});
+      throw Error(ErrorCode::io, "conformance",
+                  {.what = "cannot create a pipe", .got = std::strerror(errno)});
     const pid_t first = ::getpid();
     const pid_t pid = ::fork();
     if (pid < 0)
-      throw Error(ErrorCode::io, "conformance", {.what = "cannot start a process", .got = std::strerror(errno)});
+      throw Error(ErrorCode::io, "conformance",
+                  {.what = "cannot start a process", .got = std::strerror(errno)});
     if (pid == 0) {
       number_of_this_process = number;
       be_peer(ends[1], first, item, run);

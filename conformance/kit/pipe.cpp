@@ -46,7 +46,8 @@ Receiver::State Receiver::receive(Message& message, double seconds) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (!take(message)) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
     if (left <= 0) return State::timeout;
     pollfd waited{file_, POLLIN, 0};
     const int ready = ::poll(&waited, 1, static_cast<int>(left < 1000 ? left : 1000));

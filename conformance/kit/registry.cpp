@@ -20,9 +20,11 @@ Cases& cases(bool speed) {
 }
 
 bool add(Cases& all, Case item) {
-  const auto order = all.suites.try_emplace(item.suite, static_cast<int>(all.suites.size())).first->second;
-  const auto place = std::upper_bound(all.list.begin(), all.list.end(), order,
-                                      [&](int mine, const Case& other) { return mine < all.suites.at(other.suite); });
+  const auto order =
+      all.suites.try_emplace(item.suite, static_cast<int>(all.suites.size())).first->second;
+  const auto place = std::upper_bound(
+      all.list.begin(), all.list.end(), order,
+      [&](int mine, const Case& other) { return mine < all.suites.at(other.suite); });
   all.list.insert(place, std::move(item));
   return true;
 }
@@ -62,7 +64,8 @@ void expect_error(ErrorCode code, const std::function<void()>& body, const std::
                  what + " is rejected with the wrong error code (" + error.what() + ")");
     const std::string text = error.what();
     const auto end = text.find("] ");
-    expect(text.size() > 4 && text[0] == '[' && end != std::string::npos && end > 1 && end + 2 < text.size(),
+    expect(text.size() > 4 && text[0] == '[' && end != std::string::npos && end > 1 &&
+               end + 2 < text.size(),
            what + " is rejected with a message that lacks a component or a text: '" + text + "'");
     return;
   }

@@ -33,8 +33,9 @@ std::vector<const Case*> chosen_cases(const Options& options) {
                 {.what = "unknown suite", .got = "'" + suite + "'", .want = "one of " + names});
   }
   if (chosen.empty())
-    throw Error(ErrorCode::invalid_argument, "conformance",
-                {.what = "no case matches", .got = "'" + options.cases + "'", .hint = "see --list"});
+    throw Error(
+        ErrorCode::invalid_argument, "conformance",
+        {.what = "no case matches", .got = "'" + options.cases + "'", .hint = "see --list"});
   return chosen;
 }
 
@@ -55,8 +56,9 @@ std::vector<std::vector<const Case*>> grouped(const std::vector<const Case*>& ca
 /// Sorts the results in the order of the cases.
 void sort_as(const std::vector<const Case*>& cases, std::vector<Result>& results) {
   const auto place = [&](const Result& result) {
-    return std::find_if(cases.begin(), cases.end(),
-                        [&](const Case* item) { return item->suite == result.suite && item->name == result.name; });
+    return std::find_if(cases.begin(), cases.end(), [&](const Case* item) {
+      return item->suite == result.suite && item->name == result.name;
+    });
   };
   std::stable_sort(results.begin(), results.end(),
                    [&](const Result& a, const Result& b) { return place(a) < place(b); });
@@ -71,7 +73,8 @@ void apply(const std::vector<ListedCase>& list, Result& result) {
   } else if (result.outcome == Outcome::passed) {
     result.outcome = Outcome::unexpected_pass;
     result.message =
-        "passed although listed as an expected failure; remove it from the list. Listed reason: " + listed->reason;
+        "passed although listed as an expected failure; remove it from the list. Listed reason: " +
+        listed->reason;
   }
 }
 
@@ -126,10 +129,13 @@ Report run(const Options& options) {
     while (!group.empty()) {
       const auto end = run_worker(group, options, run_case, subject, report.results);
       if (!end.refused.empty() && report.results.empty())
-        throw Error(end.refused_code, "conformance", {.what = "the accelerator cannot run: " + end.refused});
+        throw Error(end.refused_code, "conformance",
+                    {.what = "the accelerator cannot run: " + end.refused});
       if (!end.refused.empty())  // the accelerator started before, so this case's process failed
-        report.results.push_back({group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
-      group.erase(group.begin(), group.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, end.done)));
+        report.results.push_back(
+            {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});
+      group.erase(group.begin(),
+                  group.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(1, end.done)));
     }
   }
   sort_as(cases, report.results);

@@ -38,7 +38,8 @@ std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name
                   {.what = name + ", line " + std::to_string(number) + " is not a skip-list line",
                    .got = "'" + line.substr(0, 200) + "'",
                    .want = "unsupported|expected-failure PATTERN REASON"});
-    item.kind = kind == "unsupported" ? ListedCase::Kind::unsupported : ListedCase::Kind::expected_failure;
+    item.kind =
+        kind == "unsupported" ? ListedCase::Kind::unsupported : ListedCase::Kind::expected_failure;
     list.push_back(std::move(item));
   }
   return list;
@@ -63,13 +64,15 @@ std::vector<ListedCase> skip_list_of(const std::string& backend, const Options& 
     // Reading a device file could block or never end.
     if (std::filesystem::is_regular_file(status) || std::filesystem::is_fifo(status)) in.open(file);
     if (!in.is_open())
-      throw Error(ErrorCode::not_found, "conformance", {.what = "cannot read the skip list", .got = file});
+      throw Error(ErrorCode::not_found, "conformance",
+                  {.what = "cannot read the skip list", .got = file});
     for (auto& item : read_skip_list(in, file)) list.push_back(std::move(item));
   }
   return list;
 }
 
-const ListedCase* find_listed(const std::vector<ListedCase>& list, const std::string& full_name) noexcept {
+const ListedCase* find_listed(const std::vector<ListedCase>& list,
+                              const std::string& full_name) noexcept {
   const ListedCase* found = nullptr;
   for (const auto& item : list)
     if (matches_pattern(item.pattern, full_name)) found = &item;

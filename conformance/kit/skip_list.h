@@ -14,6 +14,7 @@ std::vector<ListedCase> built_in_skip_list(const std::string& backend);
 /// be read.
 std::vector<ListedCase> skip_list_of(const std::string& backend, const Options& options);
 /// The last entry that matches a case, or null.
-const ListedCase* find_listed(const std::vector<ListedCase>& list, const std::string& full_name) noexcept;
+const ListedCase* find_listed(const std::vector<ListedCase>& list,
+                              const std::string& full_name) noexcept;
 
 }  // namespace anyaccel::conformance

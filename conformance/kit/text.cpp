@@ -20,27 +20,31 @@ bool worth_a_line(const Result& result) {
 std::vector<std::string> suites_of(const Report& report) {
   std::vector<std::string> names;
   for (const auto& result : report.results)
-    if (std::find(names.begin(), names.end(), result.suite) == names.end()) names.push_back(result.suite);
+    if (std::find(names.begin(), names.end(), result.suite) == names.end())
+      names.push_back(result.suite);
   return names;
 }
 
 int count(const Report& report, const std::string& suite, Grade grade, Outcome outcome) {
-  return static_cast<int>(std::count_if(report.results.begin(), report.results.end(), [&](const Result& result) {
-    return result.suite == suite && result.grade == grade && result.outcome == outcome;
-  }));
+  return static_cast<int>(
+      std::count_if(report.results.begin(), report.results.end(), [&](const Result& result) {
+        return result.suite == suite && result.grade == grade && result.outcome == outcome;
+      }));
 }
 
 /// Skip reasons, each with the names of its cases.
 std::map<std::string, std::vector<std::string>> skips(const Report& report) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const auto& result : report.results)
-    if (result.outcome == Outcome::skipped) reasons[result.message].push_back(result.suite + "." + result.name);
+    if (result.outcome == Outcome::skipped)
+      reasons[result.message].push_back(result.suite + "." + result.name);
   return reasons;
 }
 
 std::string upper(const char* text) {
   std::string out = text;
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::toupper(c); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return std::toupper(c); });
   return out;
 }
 
@@ -65,14 +69,15 @@ std::string cell(const std::string& text) {
 }  // namespace
 
 void write_text(std::ostream& out, const Report& report) {
-  out << "conformance of the accelerator '" << report.backend << "': " << report.device << ", " << report.device_count
-      << (report.device_count == 1 ? " device" : " devices") << ", LibTorch " << report.torch_version << ", AnyAccel "
-      << report.version << "\n";
+  out << "conformance of the accelerator '" << report.backend << "': " << report.device << ", "
+      << report.device_count << (report.device_count == 1 ? " device" : " devices") << ", LibTorch "
+      << report.torch_version << ", AnyAccel " << report.version << "\n";
   if (!report.standing_in.empty()) out << report.standing_in << " stands in for the hardware\n";
   for (const auto& result : report.results) {
     const bool measured = result.outcome == Outcome::passed && !result.message.empty();
     if (measured)
-      out << std::left << std::setw(40) << result.suite + "." + result.name << ' ' << result.message << "\n";
+      out << std::left << std::setw(40) << result.suite + "." + result.name << ' ' << result.message
+          << "\n";
     if (worth_a_line(result))
       out << upper(to_string(result.outcome)) << "  " << result.suite << '.' << result.name << " ("
           << to_string(result.grade) << ")\n    " << result.message << "\n";
@@ -81,16 +86,17 @@ void write_text(std::ostream& out, const Report& report) {
     out << "skipped " << names.size() << ": " << reason << " (" << some_of(names) << ")\n";
   for (const Grade grade : kGrades) {
     out << std::left << std::setw(12) << to_string(grade) << std::right << std::setw(4)
-        << report.count(grade, Outcome::passed) << " passed " << std::setw(4) << report.count(grade, Outcome::failed)
-        << " failed " << std::setw(4) << report.count(grade, Outcome::skipped) << " skipped";
+        << report.count(grade, Outcome::passed) << " passed " << std::setw(4)
+        << report.count(grade, Outcome::failed) << " failed " << std::setw(4)
+        << report.count(grade, Outcome::skipped) << " skipped";
     const int expected = report.count(grade, Outcome::expected_failure);
     const int unexpected = report.count(grade, Outcome::unexpected_pass);
     if (expected > 0) out << ", " << expected << " failed as expected";
     if (unexpected > 0) out << ", " << unexpected << " passed unexpectedly";
     out << "\n";
   }
-  out << (report.conforms() ? "conforms" : "does not conform") << " (" << report.results.size() << " cases, "
-      << std::fixed << std::setprecision(1) << report.seconds << " s)\n";
+  out << (report.conforms() ? "conforms" : "does not conform") << " (" << report.results.size()
+      << " cases, " << std::fixed << std::setprecision(1) << report.seconds << " s)\n";
 }
 
 void write_markdown(std::ostream& out, const Report& report) {
@@ -103,9 +109,12 @@ void write_markdown(std::ostream& out, const Report& report) {
       << "| date | " << report.date << " |\n"
       << "| AnyAccel, LibTorch | " << report.version << ", " << report.torch_version << " |\n"
       << "| run on | "
-      << (report.standing_in.empty() ? "the device itself" : report.standing_in + ": not run on hardware") << " |\n";
+      << (report.standing_in.empty() ? "the device itself"
+                                     : report.standing_in + ": not run on hardware")
+      << " |\n";
   if (!report.note.empty()) out << "| note | " << cell(report.note) << " |\n";
-  out << "\n| suite | required | recommended | optional | skipped |\n| --- | ---: | ---: | ---: | ---: |\n";
+  out << "\n| suite | required | recommended | optional | skipped |\n| --- | ---: | ---: | ---: | "
+         "---: |\n";
   for (const auto& suite : suites_of(report)) {
     out << "| " << suite;
     int skipped = 0;
@@ -122,14 +131,17 @@ void write_markdown(std::ostream& out, const Report& report) {
   bool any = false;
   for (const auto& result : report.results) {
     if (!worth_a_line(result)) continue;
-    if (!any) out << "\n## What did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- | --- |\n";
+    if (!any)
+      out << "\n## What did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- | --- "
+             "|\n";
     any = true;
     out << "| " << result.suite << '.' << result.name << " | " << to_string(result.grade) << " | "
         << to_string(result.outcome) << " | " << cell(result.message) << " |\n";
   }
   const auto reasons = skips(report);
   if (!reasons.empty()) out << "\n## What does not apply\n\n| cases | why |\n| --- | --- |\n";
-  for (const auto& [reason, names] : reasons) out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
+  for (const auto& [reason, names] : reasons)
+    out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
 }
 
 }  // namespace anyaccel::conformance

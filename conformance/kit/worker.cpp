@@ -42,8 +42,9 @@ std::string find_plugin(const std::string& path) {
     throw Error(ErrorCode::unavailable, "conformance",
                 {.what = "the plugin was rejected: " + plugin.reason, .got = path});
   }
-  throw Error(ErrorCode::not_found, "conformance",
-              {.what = "no plugin found", .got = path, .want = "a plugin's library next to its text file"});
+  throw Error(
+      ErrorCode::not_found, "conformance",
+      {.what = "no plugin found", .got = path, .want = "a plugin's library next to its text file"});
 }
 
 Accelerator& start(const Options& options) {
@@ -86,7 +87,8 @@ Result run_one(const Case& item, Accelerator& accelerator, const RunCase& run_ca
     result.message = reason.what();
   } catch (const Error& error) {
     failed(error.what());
-    if (error.code() == ErrorCode::unsupported && item.grade != Grade::required) result.outcome = Outcome::skipped;
+    if (error.code() == ErrorCode::unsupported && item.grade != Grade::required)
+      result.outcome = Outcome::skipped;
   } catch (const Failure& failure) {
     failed(failure.what());
   } catch (const c10::Error& error) {
@@ -118,12 +120,14 @@ Result run_alone(const Case& item, const Options& options, const RunCase& run_ca
   }
 }
 
-void run_cases(int out, const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case) {
+void run_cases(int out, const std::vector<const Case*>& cases, const Options& options,
+               const RunCase& run_case) {
   Accelerator* accelerator = nullptr;
   std::unique_ptr<Peers> peers;  // the peers of the first case: a case with peers runs alone
   try {
     // Fork before the device starts: a running device may not survive it.
-    peers = std::make_unique<Peers>(*cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
+    peers = std::make_unique<Peers>(
+        *cases[0], [&](const Case& item) { return run_alone(item, options, run_case); });
     if (cases[0]->processes > 1 && cases[0]->before_start) cases[0]->before_start();
     accelerator = &start(options);
     const auto subject = look_at(*accelerator);
@@ -147,7 +151,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
     const auto result = peers->merged(run_one(*item, *accelerator, run_case));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     Fields fields;
-    fields.add(std::to_string(static_cast<int>(result.outcome))).add(std::to_string(seconds.count()));
+    fields.add(std::to_string(static_cast<int>(result.outcome)))
+        .add(std::to_string(seconds.count()));
     send(out, Message::end, fields.add(result.message).text());
     // A failed case may have left the process in any state.
     if (result.outcome == Outcome::failed) return;
@@ -155,8 +160,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
   }
 }
 
-[[noreturn]] void child(int out, pid_t parent, const std::vector<const Case*>& cases, const Options& options,
-                        const RunCase& run_case) {
+[[noreturn]] void child(int out, pid_t parent, const std::vector<const Case*>& cases,
+                        const Options& options, const RunCase& run_case) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
@@ -171,7 +176,8 @@ void run_cases(int out, const std::vector<const Case*>& cases, const Options& op
 
 std::string words_of(int status) {
   if (WIFSIGNALED(status))
-    return "crashed: signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+    return "crashed: signal " + std::to_string(WTERMSIG(status)) + " (" +
+           ::strsignal(WTERMSIG(status)) + ")";
   return "the process exited during the case with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
@@ -186,15 +192,17 @@ int wait_for(pid_t pid) {
 
 void note(const std::string& text) { notes() += text; }
 
-WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case,
-                     Subject& subject, std::vector<Result>& results) {
+WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options,
+                     const RunCase& run_case, Subject& subject, std::vector<Result>& results) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "cannot create a pipe", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance",
+                {.what = "cannot create a pipe", .got = std::strerror(errno)});
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid < 0)
-    throw Error(ErrorCode::io, "conformance", {.what = "cannot start a process", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, "conformance",
+                {.what = "cannot start a process", .got = std::strerror(errno)});
   if (pid == 0) {
     ::close(ends[0]);
     child(ends[1], parent, cases, options, run_case);

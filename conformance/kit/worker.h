@@ -30,7 +30,7 @@ using RunCase = std::function<void(const Case&, Accelerator&)>;
 /// Forks a worker that runs `cases` in order until one fails. A crash or timeout fails the running
 /// case. Appends to `results`, and stores in `subject` what the worker reports about the
 /// accelerator.
-WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options, const RunCase& run_case,
-                     Subject& subject, std::vector<Result>& results);
+WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options,
+                     const RunCase& run_case, Subject& subject, std::vector<Result>& results);
 
 }  // namespace anyaccel::conformance

@@ -27,7 +27,8 @@ struct Rank {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
   int other() const { return 1 - number; }
-  at::Tensor tensor(double value, std::int64_t count = 5, c10::ScalarType dtype = c10::kFloat) const {
+  at::Tensor tensor(double value, std::int64_t count = 5,
+                    c10::ScalarType dtype = c10::kFloat) const {
     return filled(accelerator, value, count, dtype);
   }
   void tell(const std::string& key) const { store->set(key, std::vector<std::uint8_t>{1}); }
@@ -58,14 +59,16 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
 
 /// Runs `body` as this process's rank.
 void in_both_processes(Accelerator& accelerator, const std::function<void(const Rank&)>& body) {
-  as_rank(accelerator, process_number(), c10::make_intrusive<c10d::FileStore>(meeting_file(), kRanks), body);
+  as_rank(accelerator, process_number(),
+          c10::make_intrusive<c10d::FileStore>(meeting_file(), kRanks), body);
 }
 
 void expect_all(const at::Tensor& tensor, double want, const std::string& what) {
   for (const double value : values(tensor.reshape({-1}))) expect_equal(value, want, what);
 }
 
-void all_reduce(const Rank& rank, const at::Tensor& tensor, c10d::ReduceOp::RedOpType kind = c10d::ReduceOp::SUM) {
+void all_reduce(const Rank& rank, const at::Tensor& tensor,
+                c10d::ReduceOp::RedOpType kind = c10d::ReduceOp::SUM) {
   Tensors tensors{tensor};
   c10d::AllreduceOptions options;
   options.reduceOp = kind;
@@ -83,7 +86,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_sums_over_all, required, false
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_takes_the_operation_asked_for, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_takes_the_operation_asked_for, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     const auto largest = rank.tensor(rank.number + 2), least = rank.tensor(rank.number + 2),
                product = rank.tensor(rank.number + 2);
@@ -102,7 +106,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
       if (!support.reducible || type == c10::kBool) continue;
       const std::string what = std::string("all-reduce of ") + dtype_name(type);
       try {
-        const auto x = to_device(rank.accelerator, at::full({7}, rank.number + 1, c10::kFloat).to(type));
+        const auto x =
+            to_device(rank.accelerator, at::full({7}, rank.number + 1, c10::kFloat).to(type));
         all_reduce(rank, x);
         const auto host = x.to(c10::kCPU);
         expect_all(c10::isComplexType(type) ? at::real(host) : host, 3, what);
@@ -118,7 +123,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
 ANYACCEL_CONFORMANCE_CASE(collectives, whole_numbers_are_reduced_exactly, required, false, kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     if (!rank.accelerator.dtype_support(c10::kInt).reducible) skip("int32 is not reducible");
-    const auto x = rank.tensor(16'777'217, 5, c10::kInt);  // the first integer that float32 cannot represent
+    const auto x =
+        rank.tensor(16'777'217, 5, c10::kInt);  // the first integer that float32 cannot represent
     all_reduce(rank, x);
     expect_all(x, 33'554'434, "the sum of two large integers");
   });
@@ -133,7 +139,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, large_tensors_are_reduced_whole, required
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, all_gather_keeps_the_order_of_ranks, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, all_gather_keeps_the_order_of_ranks, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     std::vector<Tensors> outputs{{rank.tensor(0), rank.tensor(0)}};
     Tensors inputs{rank.tensor(10 + rank.number)};
@@ -150,21 +157,25 @@ ANYACCEL_CONFORMANCE_CASE(collectives, broadcast_gives_the_roots_values, require
       c10d::BroadcastOptions options;
       options.rootRank = root;
       rank.group->broadcast(tensors, options)->wait();
-      expect_all(tensors[0], 20 + root, "the values that rank " + std::to_string(root) + " broadcast");
+      expect_all(tensors[0], 20 + root,
+                 "the values that rank " + std::to_string(root) + " broadcast");
     }
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, reduce_scatter_gives_each_rank_its_part, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, reduce_scatter_gives_each_rank_its_part, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     Tensors outputs{rank.tensor(0)};
     std::vector<Tensors> inputs{{rank.tensor(1 + rank.number), rank.tensor(100 + rank.number)}};
     rank.group->reduce_scatter(outputs, inputs)->wait();
-    expect_all(outputs[0], rank.number == 0 ? 3 : 201, "the sum of part " + std::to_string(rank.number));
+    expect_all(outputs[0], rank.number == 0 ? 3 : 201,
+               "the sum of part " + std::to_string(rank.number));
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, messages_arrive_whole_and_in_order, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, messages_arrive_whole_and_in_order, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     for (int i = 0; i < 3; ++i) {
       Tensors sent{rank.tensor(30 + i, 1001)}, received{rank.tensor(0, 1001)};
@@ -190,7 +201,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, barrier_waits_for_all, required, false, k
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     const auto x = rank.tensor(0, 1000), y = rank.tensor(0, 1000);
     y.copy_(x.fill_(0).mul(1));  // the first run of an op may synchronize
@@ -203,7 +215,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order,
   });
 }
 
-ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, required, false, kRanks) {
+ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, required, false,
+                          kRanks) {
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
@@ -227,7 +240,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, devices_of_one_process_reduce, recommende
   on_threads(kRanks, [&](int number) {
     as_rank(accelerator, number, store, [](const Rank& rank) {
       const auto x = rank.tensor(rank.number + 1);
-      expect_equal(static_cast<int>(x.device().index()), rank.number, "the device of a rank's tensor");
+      expect_equal(static_cast<int>(x.device().index()), rank.number,
+                   "the device of a rank's tensor");
       all_reduce(rank, x);
       expect_all(x, 3, "1 + 2 over two devices");
     });

@@ -16,7 +16,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, there_is_at_least_one, required) {
 
 ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) {
   const auto count = accelerator.device_count();
-  for (int i = 0; i < 5; ++i) expect_equal(accelerator.device_count(), count, "device_count() at a later call");
+  for (int i = 0; i < 5; ++i)
+    expect_equal(accelerator.device_count(), count, "device_count() at a later call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, a_thread_starts_on_a_device_that_exists, required) {
@@ -91,7 +92,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, re
     accelerator.set_device(wrong);
     const auto index = " with index " + std::to_string(wrong);
     expect_equal(accelerator.current_device(), 0, "the device after set_device()" + index);
-    expect_equal(accelerator.device_name(wrong), accelerator.device_name(), "device_name()" + index);
+    expect_equal(accelerator.device_name(wrong), accelerator.device_name(),
+                 "device_name()" + index);
     accelerator.torch_device(wrong);
     accelerator.synchronize(wrong);
     accelerator.current_stream(wrong);
@@ -103,8 +105,10 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
   need_indexed_names(accelerator);
   const auto before = accelerator.current_device();
   expect_error(
-      ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); }, "set_device");
-  expect_equal(accelerator.current_device(), before, "current_device() after a refused set_device()");
+      ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); },
+      "set_device");
+  expect_equal(accelerator.current_device(), before,
+               "current_device() after a refused set_device()");
 }
 
 // torch.accelerator calls these: `with torch.accelerator.device_index(1):` is exchangeDevice(1),
@@ -117,18 +121,23 @@ ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) 
   try {
     static_cast<void>(hooks.maybeExchangeDevice(hooks.exchangeDevice(0)));
   } catch (const c10::Error& error) {
-    skip(std::string("torch.accelerator cannot change its device: ") + error.what_without_backtrace());
+    skip(std::string("torch.accelerator cannot change its device: ") +
+         error.what_without_backtrace());
   }
   const DeviceIndex last = accelerator.device_count() - 1;
   const auto index = static_cast<c10::DeviceIndex>(last);
   const auto current_is = [&](DeviceIndex want, const std::string& after) {
     expect_equal(accelerator.current_device(), want, "current_device() after " + after);
-    expect_equal(static_cast<int>(hooks.getCurrentDevice()), want, "getCurrentDevice() after " + after);
+    expect_equal(static_cast<int>(hooks.getCurrentDevice()), want,
+                 "getCurrentDevice() after " + after);
   };
-  expect_equal(static_cast<int>(hooks.deviceCount()), accelerator.device_count(), "deviceCount() of torch's hooks");
-  expect_equal(static_cast<int>(hooks.exchangeDevice(index)), 0, "the previous device that exchangeDevice() returns");
+  expect_equal(static_cast<int>(hooks.deviceCount()), accelerator.device_count(),
+               "deviceCount() of torch's hooks");
+  expect_equal(static_cast<int>(hooks.exchangeDevice(index)), 0,
+               "the previous device that exchangeDevice() returns");
   current_is(last, "exchangeDevice()");
-  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(-1)), last, "the result of maybeExchangeDevice(-1)");
+  expect_equal(static_cast<int>(hooks.maybeExchangeDevice(-1)), last,
+               "the result of maybeExchangeDevice(-1)");
   current_is(last, "maybeExchangeDevice(-1)");
   expect_equal(static_cast<int>(hooks.maybeExchangeDevice(0)), last,
                "the previous device that maybeExchangeDevice() returns");
@@ -146,13 +155,16 @@ ANYACCEL_CONFORMANCE_CASE(devices, torch_guards_restore_the_device, required) {
   const c10::Device other(accelerator.device_type(), static_cast<c10::DeviceIndex>(last));
   expect_equal(static_cast<int>(guard.exchangeDevice(other).index()), 0,
                "the previous device that exchangeDevice() returns");
-  expect_equal(accelerator.current_device(), last, "current_device() after exchangeDevice() of the guard");
+  expect_equal(accelerator.current_device(), last,
+               "current_device() after exchangeDevice() of the guard");
   accelerator.set_device(0);
   {
     const c10::DeviceGuard inner(other);
-    expect_equal(accelerator.current_device(), last, "current_device() in the scope of a c10::DeviceGuard");
+    expect_equal(accelerator.current_device(), last,
+                 "current_device() in the scope of a c10::DeviceGuard");
   }
-  expect_equal(accelerator.current_device(), 0, "current_device() after the scope of a c10::DeviceGuard");
+  expect_equal(accelerator.current_device(), 0,
+               "current_device() after the scope of a c10::DeviceGuard");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, synchronize_keeps_the_current_device, required) {
@@ -206,7 +218,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, synchronize_waits_for_the_device_asked_for, r
 
 ANYACCEL_CONFORMANCE_CASE(devices, properties_have_a_name, recommended) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-    expect(!accelerator.device_properties(i).name.empty(), "device " + std::to_string(i) + " has no name");
+    expect(!accelerator.device_properties(i).name.empty(),
+           "device " + std::to_string(i) + " has no name");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, properties_know_total_memory, recommended) {
@@ -236,8 +249,10 @@ ANYACCEL_CONFORMANCE_CASE(devices, properties_are_stable, required) {
 ANYACCEL_CONFORMANCE_CASE(devices, properties_agree_with_the_traits, required) {
   const auto& traits = accelerator.backend().traits();
   const auto properties = accelerator.device_properties();
-  if (!traits.vendor.empty()) expect_equal(properties.vendor, traits.vendor, "the vendor in the properties");
-  if (traits.triton) expect(properties.triton, "the traits claim Triton support, but the properties do not");
+  if (!traits.vendor.empty())
+    expect_equal(properties.vendor, traits.vendor, "the vendor in the properties");
+  if (traits.triton)
+    expect(properties.triton, "the traits claim Triton support, but the properties do not");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, compute_capability_is_a_pair, required) {
@@ -249,9 +264,10 @@ ANYACCEL_CONFORMANCE_CASE(devices, compute_capability_is_a_pair, required) {
     skip("its devices have no compute capability");
   }
   expect(pair->first >= 0 && pair->second >= 0, "a part of the compute capability is negative: (" +
-                                                    std::to_string(pair->first) + ", " + std::to_string(pair->second) +
-                                                    ")");
-  expect(accelerator.compute_capability() == *pair, "compute_capability() differs from the properties");
+                                                    std::to_string(pair->first) + ", " +
+                                                    std::to_string(pair->second) + ")");
+  expect(accelerator.compute_capability() == *pair,
+         "compute_capability() differs from the properties");
 }
 
 ANYACCEL_CONFORMANCE_CASE(devices, uuids_differ, recommended) {
@@ -268,9 +284,11 @@ ANYACCEL_CONFORMANCE_CASE(devices, tensors_land_on_the_current_device, required)
   need_separate_devices(accelerator, 1);
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     accelerator.set_device(i);
-    expect_equal(static_cast<int>(filled(accelerator, 1).device().index()), i, "the device of a new tensor");
+    expect_equal(static_cast<int>(filled(accelerator, 1).device().index()), i,
+                 "the device of a new tensor");
     const auto plain = host_sequence(3).to(c10::Device(accelerator.device_name()));
-    expect_equal(static_cast<int>(plain.device().index()), i, "the device of a tensor moved to the name without index");
+    expect_equal(static_cast<int>(plain.device().index()), i,
+                 "the device of a tensor moved to the name without index");
   }
 }
 
@@ -279,7 +297,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, copies_to_and_from_the_host_keep_every_bit, r
     const auto guard = accelerator.device(i);
     const auto host = host_sequence(100'003).mul(1.7);
     const auto back = to_device(accelerator, host).to(c10::kCPU);
-    expect(back.equal(host), "values changed on the way to device " + std::to_string(i) + " and back");
+    expect(back.equal(host),
+           "values changed on the way to device " + std::to_string(i) + " and back");
   }
 }
 
@@ -294,12 +313,14 @@ ANYACCEL_CONFORMANCE_CASE(devices, copies_between_devices_keep_every_bit, requir
 ANYACCEL_CONFORMANCE_CASE(devices, strided_copies_keep_every_bit, required) {
   const auto host = host_sequence(60 * 70).reshape({60, 70});
   const auto device = to_device(accelerator, host);
-  expect(device.t().to(c10::kCPU).equal(host.t()), "a transposed tensor changed in the copy to the host");
+  expect(device.t().to(c10::kCPU).equal(host.t()),
+         "a transposed tensor changed in the copy to the host");
   expect(to_device(accelerator, host.t()).to(c10::kCPU).equal(host.t()),
          "a transposed host tensor changed in the copy to the device");
   auto target = filled(accelerator, 0, 60 * 70).reshape({70, 60});
   target.t().copy_(host);
-  expect(target.t().to(c10::kCPU).equal(host), "wrong values after a copy into a transposed tensor");
+  expect(target.t().to(c10::kCPU).equal(host),
+         "wrong values after a copy into a transposed tensor");
 }
 
 }  // namespace anyaccel::conformance

@@ -26,7 +26,8 @@ at::Tensor small_numbers(ScalarType type) {
 
 /// Types whose arithmetic a case can check by value.
 bool complex_or_float_or_int(ScalarType type) {
-  return c10::isFloatingType(type) || c10::isIntegralType(type, /*includeBool=*/false) || c10::isComplexType(type);
+  return c10::isFloatingType(type) || c10::isIntegralType(type, /*includeBool=*/false) ||
+         c10::isComplexType(type);
 }
 
 void expect_same(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
@@ -51,7 +52,8 @@ void expect_computed(const Accelerator& accelerator, ScalarType type) {
   expect_same(x.add(x), host.add(host), what + ": add");
   expect_same(x.mul(x), host.mul(host), what + ": mul");
   const auto matrix = host.reshape({4, 4});
-  expect_same(at::matmul(x.reshape({4, 4}), x.reshape({4, 4})), at::matmul(matrix, matrix), what + ": matmul");
+  expect_same(at::matmul(x.reshape({4, 4}), x.reshape({4, 4})), at::matmul(matrix, matrix),
+              what + ": matmul");
 }
 
 /// Returns false if `body` throws.
@@ -74,9 +76,11 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, float32_works, required) {
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, table_is_consistent, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
-    expect(support.storable || !support.computable, name_of(type) + " is computable but not storable");
+    expect(support.storable || !support.computable,
+           name_of(type) + " is computable but not storable");
     expect(support.computable || !support.fast, name_of(type) + " is fast but not computable");
-    expect(support.storable || !support.reducible, name_of(type) + " is reducible but not storable");
+    expect(support.storable || !support.reducible,
+           name_of(type) + " is reducible but not storable");
   }
 }
 
@@ -84,7 +88,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, table_is_stable, required) {
   const auto a = accelerator.dtype_table(), b = accelerator.dtype_table();
   for (std::size_t i = 0; i < a.size(); ++i) {
     const auto &x = a[i].support, &y = b[i].support;
-    expect(x.storable == y.storable && x.computable == y.computable && x.fast == y.fast && x.reducible == y.reducible,
+    expect(x.storable == y.storable && x.computable == y.computable && x.fast == y.fast &&
+               x.reducible == y.reducible,
            "the support of " + name_of(a[i].dtype) + " differs between two calls");
   }
 }
@@ -101,7 +106,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
     try {
       expect_stored(accelerator, type);
     } catch (const c10::Error& error) {
-      fail("storing " + name_of(type) + " is declared but rejected: " + error.what_without_backtrace());
+      fail("storing " + name_of(type) +
+           " is declared but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -109,11 +115,13 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.computable) continue;
-    expect(complex_or_float_or_int(type), name_of(type) + " is declared computable but has no arithmetic");
+    expect(complex_or_float_or_int(type),
+           name_of(type) + " is declared computable but has no arithmetic");
     try {
       expect_computed(accelerator, type);
     } catch (const c10::Error& error) {
-      fail("computing in " + name_of(type) + " is declared but rejected: " + error.what_without_backtrace());
+      fail("computing in " + name_of(type) +
+           " is declared but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -126,7 +134,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
     const auto support = accelerator.dtype_support(type);
     if (!support.storable && works([&] { expect_stored(accelerator, type); }))
       fail(name_of(type) + " is declared not storable, but storing it works");
-    if (support.storable && !support.computable && works([&] { expect_computed(accelerator, type); }))
+    if (support.storable && !support.computable &&
+        works([&] { expect_computed(accelerator, type); }))
       fail(name_of(type) + " is declared not computable, but add, mul and matmul work");
   }
 }
@@ -134,22 +143,24 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, supported_dtypes_are_computable, required) {
   bool has_float = false;
   for (const auto type : accelerator.supported_dtypes()) {
-    expect(accelerator.dtype_support(type).computable, name_of(type) + " is supported but not computable");
+    expect(accelerator.dtype_support(type).computable,
+           name_of(type) + " is supported but not computable");
     has_float = has_float || type == c10::kFloat;
   }
   expect(has_float, "supported_dtypes() lacks float32");
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, half_precision_answers_agree_with_the_table, required) {
-  expect_equal(accelerator.is_bf16_supported(), accelerator.dtype_support(c10::kBFloat16).computable,
-               "is_bf16_supported()");
+  expect_equal(accelerator.is_bf16_supported(),
+               accelerator.dtype_support(c10::kBFloat16).computable, "is_bf16_supported()");
   if (accelerator.is_fp16_supported())
     expect(accelerator.dtype_support(c10::kHalf).computable,
            "is_fp16_supported() is true, but float16 is not computable");
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, fp64_agrees_with_the_table, required) {
-  const auto table = accelerator.backend().dtype_support(accelerator.current_device(), c10::kDouble);
+  const auto table =
+      accelerator.backend().dtype_support(accelerator.current_device(), c10::kDouble);
   expect_equal(accelerator.is_fp64_supported(), table.computable,
                "is_fp64_supported() compared with the backend's own table");
 }
@@ -176,7 +187,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
     check(c10::kDouble, [&] { return accelerator.DoubleTensor(real); });
   else
     expect_error(
-        ErrorCode::unsupported, [&] { accelerator.DoubleTensor(real); }, "DoubleTensor without double precision");
+        ErrorCode::unsupported, [&] { accelerator.DoubleTensor(real); },
+        "DoubleTensor without double precision");
 }
 
 ANYACCEL_CONFORMANCE_CASE(dtypes, conversions_round_as_the_hosts_do, required) {
@@ -185,7 +197,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, conversions_round_as_the_hosts_do, required) {
   for (const auto type : {c10::kBFloat16, c10::kHalf}) {
     if (!accelerator.dtype_support(type).storable) continue;
     const auto there = to_device(accelerator, host).to(type).to(c10::kCPU);
-    expect(there.equal(host.to(type)), "float32 to " + name_of(type) + " rounds differently than on the host");
+    expect(there.equal(host.to(type)),
+           "float32 to " + name_of(type) + " rounds differently than on the host");
   }
 }
 
@@ -193,8 +206,10 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, infinities_and_nan_survive, required) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const auto type : {c10::kFloat, c10::kBFloat16, c10::kHalf, c10::kDouble}) {
     if (!accelerator.dtype_support(type).computable) continue;
-    expect_equal(first(filled(accelerator, kInfinity, 1, type).add(1)), kInfinity, "infinity + 1 in " + name_of(type));
-    expect_equal(first(filled(accelerator, -kInfinity, 1, type)), -kInfinity, "-infinity in " + name_of(type));
+    expect_equal(first(filled(accelerator, kInfinity, 1, type).add(1)), kInfinity,
+                 "infinity + 1 in " + name_of(type));
+    expect_equal(first(filled(accelerator, -kInfinity, 1, type)), -kInfinity,
+                 "-infinity in " + name_of(type));
     expect(std::isnan(first(filled(accelerator, kInfinity, 1, type).sub(kInfinity))),
            "infinity - infinity in " + name_of(type) + " is not NaN");
   }
@@ -222,7 +237,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, autocast_casts_matrix_products, recommended) {
 ANYACCEL_CONFORMANCE_CASE(dtypes, autocast_ends_with_its_scope, required) {
   const auto x = filled(accelerator, 1, 16).reshape({4, 4});
   if (accelerator.is_bf16_supported()) const auto scope = accelerator.autocast(c10::kBFloat16);
-  expect(!at::autocast::is_autocast_enabled(accelerator.device_type()), "autocast is enabled after its scope");
+  expect(!at::autocast::is_autocast_enabled(accelerator.device_type()),
+         "autocast is enabled after its scope");
   expect_equal(at::matmul(x, x).scalar_type(), c10::kFloat, "the type of a product after autocast");
 }
 
@@ -230,7 +246,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, autocast_to_a_type_that_cannot_compute_is_refu
   for (const auto type : {c10::kHalf, c10::kBFloat16, ScalarType::Float8_e4m3fn}) {
     if (accelerator.dtype_support(type).computable) continue;
     expect_error(
-        ErrorCode::unsupported, [&] { static_cast<void>(accelerator.autocast(type)); }, "autocast to " + name_of(type));
+        ErrorCode::unsupported, [&] { static_cast<void>(accelerator.autocast(type)); },
+        "autocast to " + name_of(type));
   }
 }
 
@@ -238,7 +255,8 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, loss_scaling_sees_overflow, required) {
   auto scaler = accelerator.amp().grad_scaler({.init_scale = 8});
   const auto loss = scaler.scale(filled(accelerator, 2));
   expect_equal(first(loss), 16.0, "a scaled loss");
-  auto fine = filled(accelerator, 16, 10), broken = filled(accelerator, std::numeric_limits<double>::infinity(), 10);
+  auto fine = filled(accelerator, 16, 10),
+       broken = filled(accelerator, std::numeric_limits<double>::infinity(), 10);
   expect(scaler.unscale_({fine}), "finite gradients are reported as overflow");
   expect_equal(first(fine), 2.0, "an unscaled gradient");
   expect(!scaler.unscale_({fine, broken}), "an infinite gradient is not detected");

@@ -37,8 +37,8 @@ std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& function) {
 /// Names of the scopes that `body` opens, as recorded by torch's profiler.
 std::vector<std::string> scopes_of(const std::function<void()>& body) {
   std::vector<std::string> names;
-  const auto handle =
-      at::addThreadLocalCallback(at::RecordFunctionCallback(hear).scopes({at::RecordScope::USER_SCOPE}));
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(hear).scopes({at::RecordScope::USER_SCOPE}));
   heard = &names;
   body();
   heard = nullptr;
@@ -73,7 +73,8 @@ void make_one_device_visible() {
   for (const auto& name : told_by_process_0()) {
     if (name == kNothingToChoose) return;
     const char* present = std::getenv(name.c_str());
-    const std::string first = present == nullptr ? "0" : std::string(present).substr(0, std::string(present).find(','));
+    const std::string first =
+        present == nullptr ? "0" : std::string(present).substr(0, std::string(present).find(','));
     ::setenv(name.c_str(), first.c_str(), 1);
   }
 }
@@ -85,8 +86,10 @@ ANYACCEL_CONFORMANCE_CASE(environment, visible_devices_variables_choose_devices,
   if (process_number() == 1) {
     if (told_by_process_0().front() == kNothingToChoose) return;
     std::string names;
-    for (const auto& name : accelerator.visible_devices_envs()) names += (names.empty() ? "" : ", ") + name;
-    expect_equal(accelerator.device_count(), 1, "device_count() with one device chosen by " + names);
+    for (const auto& name : accelerator.visible_devices_envs())
+      names += (names.empty() ? "" : ", ") + name;
+    expect_equal(accelerator.device_count(), 1,
+                 "device_count() with one device chosen by " + names);
     return;
   }
   auto names = accelerator.visible_devices_envs();
@@ -109,14 +112,16 @@ ANYACCEL_CONFORMANCE_CASE(environment, exported_prefixes_are_names, required) {
 
 ANYACCEL_CONFORMANCE_CASE(environment, start_settings_have_reasons, required) {
   for (const auto& setting : accelerator.backend().traits().start_environment) {
-    expect(is_variable(setting.name), "a start setting has the invalid name '" + setting.name + "'");
+    expect(is_variable(setting.name),
+           "a start setting has the invalid name '" + setting.name + "'");
     expect(!setting.reason.empty(), "the start setting " + setting.name + " has no reason");
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, start_settings_are_made, required) {
   for (const auto& setting : accelerator.backend().traits().start_environment)
-    expect(std::getenv(setting.name.c_str()) != nullptr, setting.name + " is not set although the accelerator runs");
+    expect(std::getenv(setting.name.c_str()) != nullptr,
+           setting.name + " is not set although the accelerator runs");
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, chosen_devices_are_written_to_every_variable, required) {
@@ -124,8 +129,10 @@ ANYACCEL_CONFORMANCE_CASE(environment, chosen_devices_are_written_to_every_varia
   accelerator.set_visible_devices_envs(variables, {"3", "1"});
   expect_equal(variables.at("KEPT"), std::string("yes"), "the value of an unrelated variable");
   for (const auto& name : accelerator.visible_devices_envs())
-    expect_equal(variables[name], std::string("3,1"), "the value that set_visible_devices_envs() wrote to " + name);
-  expect_equal(variables.size(), accelerator.visible_devices_envs().size() + 1, "the number of variables");
+    expect_equal(variables[name], std::string("3,1"),
+                 "the value that set_visible_devices_envs() wrote to " + name);
+  expect_equal(variables.size(), accelerator.visible_devices_envs().size() + 1,
+               "the number of variables");
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, range_reaches_the_profiler, recommended) {
@@ -133,7 +140,8 @@ ANYACCEL_CONFORMANCE_CASE(environment, range_reaches_the_profiler, recommended) 
     accelerator.range_push("conformance range");
     accelerator.range_pop();
   });
-  expect(names == std::vector<std::string>{"conformance range"}, "torch's profiler does not see the range");
+  expect(names == std::vector<std::string>{"conformance range"},
+         "torch's profiler does not see the range");
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, ranges_nest, required) {
@@ -150,7 +158,8 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
   accelerator.range_push("outer");
   on_thread([&] {
     expect_error(
-        ErrorCode::invalid_state, [&] { accelerator.range_pop(); }, "popping another thread's range");
+        ErrorCode::invalid_state, [&] { accelerator.range_pop(); },
+        "popping another thread's range");
   });
   accelerator.range_pop();
 }

@@ -12,11 +12,13 @@ void works_or_refuses(const std::string& what, const std::function<void()>& body
   try {
     body();
   } catch (const Error& error) {
-    expect(error.code() == ErrorCode::unsupported,
-           what + " fails with the code " + to_string(error.code()) + " instead of unsupported: " + error.what());
+    expect(error.code() == ErrorCode::unsupported, what + " fails with the code " +
+                                                       to_string(error.code()) +
+                                                       " instead of unsupported: " + error.what());
     const std::string text = error.what();
     const auto end = text.find("] ");
-    expect(end != std::string::npos && text.size() > end + 4, what + " fails without a message: '" + text + "'");
+    expect(end != std::string::npos && text.size() > end + 4,
+           what + " fails without a message: '" + text + "'");
   } catch (const std::exception& error) {
     fail(what + " throws an exception that is not an Error: " + error.what());
   }
@@ -86,7 +88,8 @@ ANYACCEL_CONFORMANCE_CASE(errors, synchronize_reports_failed_work, optional, tru
     return;  // reported before anything was queued
   }
   expect_error(
-      ErrorCode::device_error, [&] { accelerator.synchronize(); }, "synchronize() after work that failed");
+      ErrorCode::device_error, [&] { accelerator.synchronize(); },
+      "synchronize() after work that failed");
 }
 
 ANYACCEL_CONFORMANCE_CASE(errors, tensors_of_two_devices_are_refused, required) {
@@ -101,7 +104,8 @@ ANYACCEL_CONFORMANCE_CASE(errors, tensors_of_two_devices_are_refused, required) 
 
 ANYACCEL_CONFORMANCE_CASE(errors, undefined_tensors_are_refused, required) {
   expect_error(
-      ErrorCode::invalid_argument, [&] { (void)accelerator.pin_memory(at::Tensor()); }, "pinning an undefined tensor");
+      ErrorCode::invalid_argument, [&] { (void)accelerator.pin_memory(at::Tensor()); },
+      "pinning an undefined tensor");
   expect_error(
       ErrorCode::invalid_argument, [&] { (void)accelerator.unpin_memory(at::Tensor()); },
       "unpinning an undefined tensor");
@@ -113,7 +117,8 @@ ANYACCEL_CONFORMANCE_CASE(errors, unknown_accelerators_are_refused, required) {
       ErrorCode::invalid_argument, [] { set_accelerator(std::string("no such accelerator")); },
       "an unknown accelerator");
   expect_error(
-      ErrorCode::invalid_argument, [] { set_accelerator(std::shared_ptr<sdk::Backend>()); }, "a null backend");
+      ErrorCode::invalid_argument, [] { set_accelerator(std::shared_ptr<sdk::Backend>()); },
+      "a null backend");
   expect(&get_accelerator() == &accelerator, "a failed set_accelerator() changes the accelerator");
 }
 

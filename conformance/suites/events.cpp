@@ -44,10 +44,11 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_is_pending_while_work_runs, required) {
 ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
   need_asynchronous(accelerator);
   auto event = new_event(accelerator);
-  const double got = copied_in_another_stream(accelerator, [&](const Stream& from, const Stream& to) {
-    event.record(from);
-    event.wait(to);
-  });
+  const double got =
+      copied_in_another_stream(accelerator, [&](const Stream& from, const Stream& to) {
+        event.record(from);
+        event.wait(to);
+      });
   expect_equal(got, 1.0, "the value that a stream read after waiting for an event");
 }
 
@@ -102,7 +103,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_can_be_recorded_again, required) {
   first_event.record();
   first_event.synchronize();
   expect(second.elapsed_time(first_event) > 0,
-         "recording an event again does not move it; got " + std::to_string(second.elapsed_time(first_event)) + " ms");
+         "recording an event again does not move it; got " +
+             std::to_string(second.elapsed_time(first_event)) + " ms");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
@@ -118,9 +120,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_is_in_milliseconds, required) {
   const double host = std::chrono::duration<double, std::milli>(Clock::now() - outer).count();
   const double device = begin.elapsed_time(end);
   // The host's clock bounds the time between the events, however busy the machine is.
-  expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1, "elapsed_time() over " + std::to_string(kSleep) + " to " +
-                                                                 std::to_string(host) + " ms of host time; got " +
-                                                                 std::to_string(device));
+  expect(device >= kSleep * 0.9 && device <= host * 1.1 + 1,
+         "elapsed_time() over " + std::to_string(kSleep) + " to " + std::to_string(host) +
+             " ms of host time; got " + std::to_string(device));
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
@@ -138,8 +140,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_measures_work, recommended) {
     end.synchronize();
     elapsed = begin.elapsed_time(end);
   }
-  expect(elapsed > 4,
-         "elapsed_time() over work of about " + std::to_string(work / 2) + " ms; got " + std::to_string(elapsed));
+  expect(elapsed > 4, "elapsed_time() over work of about " + std::to_string(work / 2) +
+                          " ms; got " + std::to_string(elapsed));
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_without_timing_is_refused, required) {
@@ -148,9 +150,11 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_without_timing_is_refused, requi
   timed.record();
   accelerator.synchronize();
   expect_error(
-      ErrorCode::invalid_state, [&] { plain.elapsed_time(timed); }, "elapsed_time() of an event without timing");
+      ErrorCode::invalid_state, [&] { plain.elapsed_time(timed); },
+      "elapsed_time() of an event without timing");
   expect_error(
-      ErrorCode::invalid_state, [&] { timed.elapsed_time(plain); }, "elapsed_time() to an event without timing");
+      ErrorCode::invalid_state, [&] { timed.elapsed_time(plain); },
+      "elapsed_time() to an event without timing");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_before_record_is_refused, required) {
@@ -159,7 +163,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, elapsed_time_before_record_is_refused, requir
   a.record();
   a.synchronize();
   expect_error(
-      ErrorCode::invalid_state, [&] { a.elapsed_time(b); }, "elapsed_time() to an event that was not recorded");
+      ErrorCode::invalid_state, [&] { a.elapsed_time(b); },
+      "elapsed_time() to an event that was not recorded");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, many_events_can_be_made, required) {

@@ -51,7 +51,8 @@ void in_child(const std::function<void()>& body) {
   }
   ::close(ends[0]);
   expect(ended, "a forked child hangs");
-  expect(!WIFSIGNALED(status), std::string("a forked child crashes: ") + ::strsignal(WTERMSIG(status)));
+  expect(!WIFSIGNALED(status),
+         std::string("a forked child crashes: ") + ::strsignal(WTERMSIG(status)));
   expect(WEXITSTATUS(status) == 0, std::string("in a forked child: ") + said);
 }
 
@@ -76,11 +77,13 @@ ANYACCEL_CONFORMANCE_CASE(fork, names_survive, required, true) {
   use(accelerator);
   in_child([&] {
     expect(!accelerator.device_name().empty() && !accelerator.name().empty(), "a name is empty");
-    expect(!accelerator.communication_backend_name().empty(), "communication_backend_name() is empty");
+    expect(!accelerator.communication_backend_name().empty(),
+           "communication_backend_name() is empty");
     accelerator.visible_devices_envs();
     accelerator.is_synchronized_device();
     accelerator.get_compile_backend();
-    expect(get_accelerator().name() == accelerator.name(), "get_accelerator() returns another accelerator");
+    expect(get_accelerator().name() == accelerator.name(),
+           "get_accelerator() returns another accelerator");
   });
 }
 
@@ -96,14 +99,17 @@ ANYACCEL_CONFORMANCE_CASE(fork, getters_survive, recommended, true) {
 
 ANYACCEL_CONFORMANCE_CASE(fork, host_tensors_can_be_made, recommended, true) {
   use(accelerator);
-  in_child([&] { expect_equal(host_sequence(3).numel(), std::int64_t{3}, "elements of a host tensor"); });
+  in_child([&] {
+    expect_equal(host_sequence(3).numel(), std::int64_t{3}, "elements of a host tensor");
+  });
 }
 
 ANYACCEL_CONFORMANCE_CASE(fork, the_parent_goes_on, required, true) {
   use(accelerator);
   const auto x = filled(accelerator, 2, 1000);
   in_child([] {});
-  for (const double value : values(x.mul(3))) expect_equal(value, 6.0, "work in the parent after a fork");
+  for (const double value : values(x.mul(3)))
+    expect_equal(value, 6.0, "work in the parent after a fork");
   accelerator.synchronize();
 }
 

@@ -69,7 +69,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, replay_is_in_stream_order, required) {
   accelerator.replay_graph(graph);
   const auto after = y.clone();
   accelerator.synchronize();
-  for (const double value : values(after)) expect_equal(value, 6.0, "3 * 2 by a replay queued after other work");
+  for (const double value : values(after))
+    expect_equal(value, 6.0, "3 * 2 by a replay queued after other work");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_works_many_times, required) {
@@ -91,7 +92,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, replay_sees_inputs_that_copy_changed, required
     replay(accelerator, graph);
     const auto got = values(y);
     for (int k = 0; k < 10; ++k)
-      expect(std::abs(got[k] - std::exp(0.1 * i * k)) < 1e-4 * std::exp(0.1 * i * k), "exp by replay of new inputs");
+      expect(std::abs(got[k] - std::exp(0.1 * i * k)) < 1e-4 * std::exp(0.1 * i * k),
+             "exp by replay of new inputs");
   }
 }
 
@@ -123,7 +125,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, states_follow_the_capture, required) {
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_before_capture_is_refused, required) {
   const auto graph = new_graph(accelerator);
   expect_error(
-      ErrorCode::invalid_state, [&] { accelerator.replay_graph(graph); }, "replay of an empty graph");
+      ErrorCode::invalid_state, [&] { accelerator.replay_graph(graph); },
+      "replay of an empty graph");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, replay_after_reset_is_refused, required) {
@@ -209,11 +212,13 @@ ANYACCEL_CONFORMANCE_CASE(graphs, capturing_is_told, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, capturing_is_not_told_outside, required) {
-  expect(!accelerator.is_current_stream_capturing(), "is_current_stream_capturing() is true without a capture");
+  expect(!accelerator.is_current_stream_capturing(),
+         "is_current_stream_capturing() is true without a capture");
   const auto graph = new_graph(accelerator);
   const auto x = filled(accelerator, 1);
   capture(accelerator, graph, [&] { x.add_(1); });
-  expect(!accelerator.is_current_stream_capturing(), "is_current_stream_capturing() is true after a capture");
+  expect(!accelerator.is_current_stream_capturing(),
+         "is_current_stream_capturing() is true after a capture");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, exception_abandons_the_capture, required) {
@@ -225,8 +230,10 @@ ANYACCEL_CONFORMANCE_CASE(graphs, exception_abandons_the_capture, required) {
     throw Failure("thrown by the case");
   } catch (const Failure&) {  // expected
   }
-  expect(graph.state() == Graph::State::empty, "a graph is not empty after an exception during its capture");
-  expect(!accelerator.is_current_stream_capturing(), "the capture is still active after an exception");
+  expect(graph.state() == Graph::State::empty,
+         "a graph is not empty after an exception during its capture");
+  expect(!accelerator.is_current_stream_capturing(),
+         "the capture is still active after an exception");
   expect_equal(first(filled(accelerator, 2).mul(3)), 6.0, "work after an abandoned capture");
 }
 
@@ -269,7 +276,8 @@ ANYACCEL_CONFORMANCE_CASE(graphs, given_pool_is_kept, recommended) {
 ANYACCEL_CONFORMANCE_CASE(graphs, pool_before_capture_is_refused, required) {
   const auto graph = new_graph(accelerator);
   expect_error(
-      ErrorCode::invalid_state, [&] { static_cast<void>(graph.pool()); }, "pool() of an empty graph");
+      ErrorCode::invalid_state, [&] { static_cast<void>(graph.pool()); },
+      "pool() of an empty graph");
 }
 
 ANYACCEL_CONFORMANCE_CASE(graphs, backward_passes_are_captured, recommended) {

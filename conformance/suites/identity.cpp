@@ -9,7 +9,8 @@ namespace anyaccel::conformance {
 ANYACCEL_CONFORMANCE_CASE(identity, name_is_set, required) {
   const auto& name = accelerator.name();
   expect(!name.empty(), "the accelerator has no name");
-  const bool plain = std::none_of(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; });
+  const bool plain =
+      std::none_of(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c) != 0; });
   expect(plain, "the name '" + name + "' contains white space, so DS_ACCELERATOR cannot name it");
 }
 
@@ -36,7 +37,8 @@ ANYACCEL_CONFORMANCE_CASE(identity, device_name_with_index_is_a_torch_device, re
     const auto tensor = filled(accelerator, 2).to(device).add(1);
     expect_equal(first(tensor), 3.0, "arithmetic on '" + accelerator.device_name(i) + "'");
     expect_equal(tensor.device().type(), accelerator.device_type(), "the type of a tensor there");
-    if (indexed) expect_equal(static_cast<int>(tensor.device().index()), i, "the index of a tensor there");
+    if (indexed)
+      expect_equal(static_cast<int>(tensor.device().index()), i, "the index of a tensor there");
   }
 }
 
@@ -44,26 +46,31 @@ ANYACCEL_CONFORMANCE_CASE(identity, current_device_name_is_a_torch_device, requi
   const DeviceScope scope(accelerator);
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     accelerator.set_device(i);
-    expect_equal(accelerator.current_device_name(), accelerator.device_name(i), "current_device_name()");
-    expect_equal(c10::Device(accelerator.current_device_name()), accelerator.torch_device(), "torch_device()");
+    expect_equal(accelerator.current_device_name(), accelerator.device_name(i),
+                 "current_device_name()");
+    expect_equal(c10::Device(accelerator.current_device_name()), accelerator.torch_device(),
+                 "torch_device()");
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, tensors_are_on_the_accelerator, required) {
   expect(accelerator.on_accelerator(filled(accelerator, 1)),
          "on_accelerator() is false for a tensor on torch_device()");
-  expect(!accelerator.on_accelerator(at::Tensor()), "on_accelerator() is true for an undefined tensor");
+  expect(!accelerator.on_accelerator(at::Tensor()),
+         "on_accelerator() is true for an undefined tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, host_tensors_are_not_on_the_accelerator, required) {
   need_own_memory(accelerator);
-  expect(!accelerator.on_accelerator(host_sequence(2)), "on_accelerator() is true for a host tensor");
+  expect(!accelerator.on_accelerator(host_sequence(2)),
+         "on_accelerator() is true for a host tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, device_runs_after_first_use, required) {
   filled(accelerator, 1).add_(1);
   accelerator.synchronize();
-  expect(accelerator.backend().is_initialized(), "is_initialized() is false although the device has been used");
+  expect(accelerator.backend().is_initialized(),
+         "is_initialized() is false although the device has been used");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, lazy_call_runs_at_once_on_a_running_device, required) {
@@ -93,7 +100,8 @@ ANYACCEL_CONFORMANCE_CASE(identity, synchronized_work_is_done_at_return, require
   if (!accelerator.is_synchronized_device()) skip("work continues after the call returns");
   if (standing_in()) skip(kNotImitated);
   queue_work(accelerator, 30);
-  expect(accelerator.current_stream().query(), "is_synchronized_device() is true, but work is pending after the call");
+  expect(accelerator.current_stream().query(),
+         "is_synchronized_device() is true, but work is pending after the call");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, asynchronous_work_runs_beside_the_host, recommended) {
@@ -116,7 +124,8 @@ ANYACCEL_CONFORMANCE_CASE(identity, timers_work, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, communication_backend_is_named, required) {
-  expect(!accelerator.communication_backend_name().empty(), "communication_backend_name() is empty");
+  expect(!accelerator.communication_backend_name().empty(),
+         "communication_backend_name() is empty");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, compile_backend_is_named, required) {
@@ -133,7 +142,8 @@ ANYACCEL_CONFORMANCE_CASE(identity, compile_backends_can_be_chosen, required) {
   expect_error(
       ErrorCode::invalid_argument, [&] { accelerator.set_compile_backend("no such backend"); },
       "an unknown compile backend");
-  expect_equal(accelerator.get_compile_backend(), before, "get_compile_backend() after a rejected name");
+  expect_equal(accelerator.get_compile_backend(), before,
+               "get_compile_backend() after a rejected name");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
@@ -142,15 +152,16 @@ ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   if (standing_in()) skip("the probe looks for hardware, but a simulated device stands in");
   const auto probe = traits.probe();
   // A probe may count boards of which torch counts the parts.
-  expect_equal(probe.device_count > 0, accelerator.device_count() > 0, "whether the probe finds devices");
+  expect_equal(probe.device_count > 0, accelerator.device_count() > 0,
+               "whether the probe finds devices");
   expect(!probe.reason.empty(), "the probe gives no reason");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, host_is_asked_after_devices, required) {
   if (!on_host(accelerator)) skip("only the host's priority is checked");
   const auto priority = accelerator.backend().traits().priority;
-  expect(priority <= -1000, "the host would hide devices in detection: its priority is " + std::to_string(priority) +
-                                ", devices have 0 or above");
+  expect(priority <= -1000, "the host would hide devices in detection: its priority is " +
+                                std::to_string(priority) + ", devices have 0 or above");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, detection_says_why, required) {

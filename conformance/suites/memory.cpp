@@ -41,7 +41,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocated_counts_a_known_tensor, required) {
   const auto tensor = bytes_on(accelerator, 8 * kMiB);
   const auto grown = allocated(accelerator) - before;
   expect(grown >= 8 * kMiB && grown <= 8 * kMiB + kRounding,
-         "memory_allocated() after allocating a tensor of " + text(8 * kMiB) + " bytes; it grew by " + text(grown));
+         "memory_allocated() after allocating a tensor of " + text(8 * kMiB) +
+             " bytes; it grew by " + text(grown));
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocated_falls_when_a_tensor_dies, required) {
@@ -61,7 +62,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, views_are_counted_once, required) {
 ANYACCEL_CONFORMANCE_CASE(memory, empty_tensors_take_nothing, required) {
   const auto before = allocated(accelerator);
   const auto tensor = bytes_on(accelerator, 0);
-  expect_equal(allocated(accelerator), before, "memory_allocated() after a tensor without elements");
+  expect_equal(allocated(accelerator), before,
+               "memory_allocated() after a tensor without elements");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {
@@ -70,8 +72,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {
   const auto before = allocated(accelerator);
   { const auto tensor = bytes_on(accelerator, 8 * kMiB); }
   const auto peak = accelerator.max_memory_allocated();
-  expect(peak - before >= 8 * kMiB, "the peak after a temporary tensor of " + text(8 * kMiB) + " bytes is only " +
-                                        text(peak - before) + " above the value before");
+  expect(peak - before >= 8 * kMiB, "the peak after a temporary tensor of " + text(8 * kMiB) +
+                                        " bytes is only " + text(peak - before) +
+                                        " above the value before");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_starts_anew_at_reset, required) {
@@ -79,7 +82,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, peak_starts_anew_at_reset, required) {
   { const auto tensor = bytes_on(accelerator, 16 * kMiB); }
   accelerator.synchronize();
   reset_peaks(accelerator);
-  expect_equal(accelerator.max_memory_allocated(), accelerator.memory_allocated(), "the peak right after a reset");
+  expect_equal(accelerator.max_memory_allocated(), accelerator.memory_allocated(),
+               "the peak right after a reset");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_is_never_below_current, required) {
@@ -103,7 +107,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, older_names_of_the_reset_work, required) {
     { const auto tensor = bytes_on(accelerator, 4 * kMiB); }
     accelerator.synchronize();
     feature([&] { reset(); });
-    expect_equal(accelerator.max_memory_allocated(), accelerator.memory_allocated(), "the peak after " + name);
+    expect_equal(accelerator.max_memory_allocated(), accelerator.memory_allocated(),
+                 "the peak after " + name);
   };
   check([&] { accelerator.reset_max_memory_allocated(); }, "reset_max_memory_allocated()");
   check([&] { accelerator.reset_max_memory_cached(); }, "reset_max_memory_cached()");
@@ -112,12 +117,14 @@ ANYACCEL_CONFORMANCE_CASE(memory, older_names_of_the_reset_work, required) {
 ANYACCEL_CONFORMANCE_CASE(memory, reserved_covers_allocated, required) {
   const auto tensor = bytes_on(accelerator, 4 * kMiB);
   const auto now = allocated(accelerator);
-  expect(accelerator.memory_reserved() >= now,
-         "memory_reserved() is " + text(accelerator.memory_reserved()) + ", memory_allocated() is " + text(now));
+  expect(accelerator.memory_reserved() >= now, "memory_reserved() is " +
+                                                   text(accelerator.memory_reserved()) +
+                                                   ", memory_allocated() is " + text(now));
   expect(accelerator.max_memory_reserved() >= accelerator.memory_reserved(),
          "max_memory_reserved() is below memory_reserved()");
   expect_equal(accelerator.memory_cached(), accelerator.memory_reserved(), "memory_cached()");
-  expect_equal(accelerator.max_memory_cached(), accelerator.max_memory_reserved(), "max_memory_cached()");
+  expect_equal(accelerator.max_memory_cached(), accelerator.max_memory_reserved(),
+               "max_memory_cached()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocations_are_counted, recommended) {
@@ -127,7 +134,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocations_are_counted, recommended) {
   };
   const auto before = count();
   {
-    const auto a = bytes_on(accelerator, 1000), b = bytes_on(accelerator, 1000), c = bytes_on(accelerator, 1000);
+    const auto a = bytes_on(accelerator, 1000), b = bytes_on(accelerator, 1000),
+               c = bytes_on(accelerator, 1000);
     expect_equal(count(), before + 3, "live allocations after three tensors");
   }
   accelerator.synchronize();
@@ -136,8 +144,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocations_are_counted, recommended) {
 
 ANYACCEL_CONFORMANCE_CASE(memory, stats_have_torchs_keys, required) {
   const auto stats = feature([&] { return accelerator.memory_stats(); });
-  for (const char* key : {"allocated_bytes.all.current", "allocated_bytes.all.peak", "reserved_bytes.all.current",
-                          "reserved_bytes.all.peak", "num_ooms", "num_alloc_retries", "host.rss.current"})
+  for (const char* key :
+       {"allocated_bytes.all.current", "allocated_bytes.all.peak", "reserved_bytes.all.current",
+        "reserved_bytes.all.peak", "num_ooms", "num_alloc_retries", "host.rss.current"})
     expect(stats.count(key) == 1, std::string("memory_stats() has no '") + key + "'");
   expect_equal(stats.at("allocated_bytes.all.current"), allocated(accelerator),
                "memory_stats() compared with memory_allocated()");
@@ -150,7 +159,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, rss_is_the_process, required) {
 
 ANYACCEL_CONFORMANCE_CASE(memory, every_device_answers, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
-    expect(allocated(accelerator, i) >= 0, "memory_allocated(" + std::to_string(i) + ") is negative");
+    expect(allocated(accelerator, i) >= 0,
+           "memory_allocated(" + std::to_string(i) + ") is negative");
     feature([&] { accelerator.reset_peak_memory_stats(i); });
     expect(feature([&] { return accelerator.memory_info(i); }).total > 0,
            "no total memory on device " + std::to_string(i));
@@ -162,8 +172,10 @@ ANYACCEL_CONFORMANCE_CASE(memory, devices_count_apart, required) {
   const auto first_before = allocated(accelerator, 0), second_before = allocated(accelerator, 1);
   const auto guard = accelerator.device(1);
   const auto tensor = bytes_on(accelerator, 8 * kMiB);
-  expect_equal(allocated(accelerator, 0), first_before, "device 0's bytes after a tensor on device 1");
-  expect(allocated(accelerator, 1) - second_before >= 8 * kMiB, "device 1's bytes did not grow with a tensor on it");
+  expect_equal(allocated(accelerator, 0), first_before,
+               "device 0's bytes after a tensor on device 1");
+  expect(allocated(accelerator, 1) - second_before >= 8 * kMiB,
+         "device 1's bytes did not grow with a tensor on it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, reset_of_one_device_leaves_another, required) {
@@ -172,7 +184,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, reset_of_one_device_leaves_another, required) 
   { const auto tensor = bytes_on(accelerator, 8 * kMiB); }
   const auto peak = accelerator.max_memory_allocated(0);
   feature([&] { accelerator.reset_peak_memory_stats(1); });
-  expect_equal(accelerator.max_memory_allocated(0), peak, "device 0's peak after a reset of device 1");
+  expect_equal(accelerator.max_memory_allocated(0), peak,
+               "device 0's peak after a reset of device 1");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, many_steps_leak_nothing, required) {
@@ -206,7 +219,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, total_and_available_are_of_memory_info, requir
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, total_agrees_with_properties, required) {
-  const auto total = info_of(accelerator).total, said = accelerator.device_properties().total_memory;
+  const auto total = info_of(accelerator).total,
+             said = accelerator.device_properties().total_memory;
   if (said == -1) skip("the properties do not report total memory");
   // Drivers reserve a part, and may report the number with or without it.
   expect(said >= total - total / 8 && said <= total + total / 8,
@@ -222,14 +236,16 @@ ANYACCEL_CONFORMANCE_CASE(memory, free_falls_when_memory_is_taken, required) {
   const auto tensor = bytes_on(accelerator, bytes).fill_(1);
   accelerator.synchronize();
   const auto fallen = before.free - info_of(accelerator).free;
-  expect(fallen >= bytes / 2, "free memory fell by " + text(fallen) + " when " + text(bytes) + " bytes were allocated");
+  expect(fallen >= bytes / 2,
+         "free memory fell by " + text(fallen) + " when " + text(bytes) + " bytes were allocated");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_is_always_allowed, required) {
   const auto tensor = filled(accelerator, 5, 1000);
   accelerator.empty_cache();
   accelerator.empty_cache();
-  for (const double value : values(tensor)) expect_equal(value, 5.0, "a live tensor's value after empty_cache()");
+  for (const double value : values(tensor))
+    expect_equal(value, 5.0, "a live tensor's value after empty_cache()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_gives_memory_back, recommended) {
@@ -240,7 +256,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, empty_cache_gives_memory_back, recommended) {
   if (held < 32 * kMiB) skip("its allocator caches nothing");
   accelerator.empty_cache();
   const auto left = accelerator.memory_reserved() - accelerator.memory_allocated();
-  expect(left <= held / 2, text(left) + " of " + text(held) + " cached bytes are still reserved after empty_cache()");
+  expect(left <= held / 2,
+         text(left) + " of " + text(held) + " cached bytes are still reserved after empty_cache()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, required, true) {
@@ -248,7 +265,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, requ
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, required, true) {
-  if (!accelerator.handles_memory_backpressure()) skip("it does not promise to wait until memory in use is freed");
+  if (!accelerator.handles_memory_backpressure())
+    skip("it does not promise to wait until memory in use is freed");
   need_own_memory(accelerator);
   const auto side = feature([&] { return accelerator.Stream(); });
   queue_work(accelerator, 1);
@@ -264,7 +282,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, req
       tensor.narrow(0, 0, 1).fill_(1);
       tensor.record_stream(side.unwrap());
     } catch (const c10::OutOfMemoryError&) {
-      fail("handles_memory_backpressure() is true, but an allocation failed although memory was about to be freed");
+      fail(
+          "handles_memory_backpressure() is true, but an allocation failed although memory was "
+          "about to be freed");
     }
   }
   accelerator.synchronize();
@@ -272,7 +292,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, req
 
 ANYACCEL_CONFORMANCE_CASE(memory, failed_allocations_are_counted, recommended, true) {
   const auto ooms = [&] {
-    return feature([&] { return accelerator.backend().memory_stats(accelerator.current_device()); }).num_ooms;
+    return feature([&] { return accelerator.backend().memory_stats(accelerator.current_device()); })
+        .num_ooms;
   };
   const auto before = ooms();
   fails_for_lack_of_memory(accelerator);

@@ -24,7 +24,8 @@ class TrialBuilder final : public sdk::OpBuilder {
 void register_trials(const Accelerator& accelerator) {
   static const bool done = [&] {
     for (const char* name : {"ConformanceTrialBuilder", "ConformanceOtherBuilder"})
-      sdk::register_op_builder(accelerator.name(), name, [name] { return std::make_shared<TrialBuilder>(name); });
+      sdk::register_op_builder(accelerator.name(), name,
+                               [name] { return std::make_shared<TrialBuilder>(name); });
     return true;
   }();
   static_cast<void>(done);
@@ -35,7 +36,8 @@ void register_trials(const Accelerator& accelerator) {
 ANYACCEL_CONFORMANCE_CASE(op_builders, registered_builder_is_found, required) {
   register_trials(accelerator);
   const auto builder = accelerator.create_op_builder("ConformanceTrialBuilder");
-  expect(builder != nullptr && builder->is_compatible().compatible, "a registered builder is not found");
+  expect(builder != nullptr && builder->is_compatible().compatible,
+         "a registered builder is not found");
   const int before = TrialBuilder::loads;
   builder->load();
   expect_equal(TrialBuilder::loads, before + 1, "calls of a registered builder's load()");
@@ -48,13 +50,15 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, op_can_be_loaded_again, required) {
   builder->load();
   builder->load();
   accelerator.create_op_builder("ConformanceTrialBuilder")->load();
-  expect_equal(TrialBuilder::loads, before + 3, "calls of load() that reached a registered builder");
+  expect_equal(TrialBuilder::loads, before + 3,
+               "calls of load() that reached a registered builder");
 }
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, builder_is_the_one_asked_for, required) {
   register_trials(accelerator);
   for (const auto& name : sdk::registered_op_builders(accelerator.name()))
-    expect_equal(accelerator.create_op_builder(name)->class_name(), name, "class_name() of create_op_builder()");
+    expect_equal(accelerator.create_op_builder(name)->class_name(), name,
+                 "class_name() of create_op_builder()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, unknown_op_refuses_to_load, required) {
@@ -70,7 +74,8 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, refusal_has_a_reason, required) {
   names.push_back("NoSuchOpBuilder");
   for (const auto& name : names) {
     const auto answer = accelerator.create_op_builder(name)->is_compatible();
-    expect(answer.compatible || !answer.reason.empty(), name + " is not compatible and gives no reason");
+    expect(answer.compatible || !answer.reason.empty(),
+           name + " is not compatible and gives no reason");
   }
 }
 
@@ -105,9 +110,11 @@ ANYACCEL_CONFORMANCE_CASE(op_builders, package_is_named, recommended) {
 
 ANYACCEL_CONFORMANCE_CASE(op_builders, extensions_can_be_built, recommended) {
   const auto build = accelerator.build_extension();
-  expect(!build.include_dirs.empty() && !build.libraries.empty(), "build_extension() names no folders or libraries");
+  expect(!build.include_dirs.empty() && !build.libraries.empty(),
+         "build_extension() names no folders or libraries");
   for (const auto& folder : build.include_dirs)
-    expect(std::filesystem::is_directory(folder), "build_extension() names a folder that does not exist: " + folder);
+    expect(std::filesystem::is_directory(folder),
+           "build_extension() names a folder that does not exist: " + folder);
 }
 
 }  // namespace anyaccel::conformance

@@ -65,7 +65,8 @@ Input positive() { return {{37, 53}, 0.1, 4}; }
 // Bounded away from zero, where a quotient or its gradient would grow without bound.
 Input divisor() { return {{37, 53}, 0.5, 2}; }
 
-Op elementwise(const char* name, at::Tensor (*run)(const at::Tensor&), const Input& input, double factor) {
+Op elementwise(const char* name, at::Tensor (*run)(const at::Tensor&), const Input& input,
+               double factor) {
   return {.name = name,
           .inputs = {input},
           .run = [run](const Inputs& x) { return run(x[0]); },
@@ -188,8 +189,13 @@ std::vector<Op> make_reductions() {
        .run = [](const Inputs& x) { return at::linalg_vector_norm(x[0], 2); },
        .factor = 8,
        .summed = true},
-      {.name = "amax", .inputs = {plain()}, .run = [](const Inputs& x) { return at::amax(x[0], {1}); }, .whole = true},
-      {.name = "argmax", .inputs = {plain()}, .run = [](const Inputs& x) { return at::argmax(x[0], 1); }},
+      {.name = "amax",
+       .inputs = {plain()},
+       .run = [](const Inputs& x) { return at::amax(x[0], {1}); },
+       .whole = true},
+      {.name = "argmax",
+       .inputs = {plain()},
+       .run = [](const Inputs& x) { return at::argmax(x[0], 1); }},
       {.name = "cumsum",
        .inputs = {plain()},
        .run = [](const Inputs& x) { return at::cumsum(x[0], 1); },
@@ -287,7 +293,8 @@ std::vector<Op> make_products() {
        .inputs = {{{2, 3, 11, 16}}, {{2, 3, 11, 16}}, {{2, 3, 11, 16}}},
        .run =
            [](const Inputs& x) {
-             return at::scaled_dot_product_attention(x[0], x[1], x[2], std::nullopt, 0.0, /*is_causal=*/true);
+             return at::scaled_dot_product_attention(x[0], x[1], x[2], std::nullopt, 0.0,
+                                                     /*is_causal=*/true);
            },
        .factor = 32,
        .summed = true,
@@ -333,7 +340,10 @@ std::vector<Op> make_moves() {
        .run = [](const Inputs& x) { return x[0].transpose(0, 2).contiguous(); },
        .backward = true,
        .whole = true},
-      {.name = "tril", .inputs = {plain()}, .run = [](const Inputs& x) { return at::tril(x[0]); }, .whole = true},
+      {.name = "tril",
+       .inputs = {plain()},
+       .run = [](const Inputs& x) { return at::tril(x[0]); },
+       .whole = true},
       {.name = "flip_narrow",
        .inputs = {plain()},
        .run =

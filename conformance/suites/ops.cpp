@@ -67,7 +67,8 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   if (!backward) return op.run(inputs);
   Inputs leaves;
   for (const auto& input : inputs)
-    leaves.push_back(input.is_floating_point() ? input.detach().clone().set_requires_grad(true) : input);
+    leaves.push_back(input.is_floating_point() ? input.detach().clone().set_requires_grad(true)
+                                               : input);
   const auto result = op.run(leaves);
   // Not all ones: the gradient of a sum over a softmax is zero.
   const auto weights = made({result.sizes().vec(), 0.5, 1.5}, 99).to(result.options());
@@ -78,23 +79,27 @@ at::Tensor evaluate(const Op& op, const Inputs& inputs, bool backward) {
   return at::cat(gradients);
 }
 
-void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double tolerance, double smallest) {
+void compare(const Op& op, const at::Tensor& got, const at::Tensor& want, double tolerance,
+             double smallest) {
   expect(got.sizes() == want.sizes(), "the result has the wrong shape");
   const auto x = values(got.reshape({-1})), y = values(want.reshape({-1}));
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double allowed = tolerance * std::max(smallest, op.summed ? largest : std::abs(y[i]));
-    if (std::abs(x[i] - y[i]) <= allowed || (std::isnan(x[i]) && std::isnan(y[i])) || x[i] == y[i]) continue;
+    if (std::abs(x[i] - y[i]) <= allowed || (std::isnan(x[i]) && std::isnan(y[i])) || x[i] == y[i])
+      continue;
     char text[160];
-    std::snprintf(text, sizeof(text), "element %zu of %zu; got %.9g, want %.9g, error %.3g, tolerance %.3g", i,
+    std::snprintf(text, sizeof(text),
+                  "element %zu of %zu; got %.9g, want %.9g, error %.3g, tolerance %.3g", i,
                   x.size(), x[i], y[i], std::abs(x[i] - y[i]), allowed);
     fail(text);
   }
 }
 
 void check(const Accelerator& accelerator, const Op& op, ScalarType type, bool backward) {
-  if (!accelerator.dtype_support(type).computable) skip(std::string(dtype_name(type)) + " is not computable");
+  if (!accelerator.dtype_support(type).computable)
+    skip(std::string(dtype_name(type)) + " is not computable");
   const auto host = host_inputs(op, type);
   Inputs there, reference;
   for (const auto& input : host) {
@@ -106,12 +111,15 @@ void check(const Accelerator& accelerator, const Op& op, ScalarType type, bool b
   const bool exact = type == c10::kLong || !got.is_floating_point();
   // A gradient accumulates more rounding errors than a result.
   const double factor = op.factor * (backward ? 2 : 1);
-  compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type), smallest_normal(type));
+  compare(op, got, evaluate(op, reference, backward), exact ? 0 : factor * epsilon(type),
+          smallest_normal(type));
 }
 
 bool add_case(const Op& op, ScalarType type, Grade grade, bool backward) {
   const auto name = op.name + (backward ? "_backward." : ".") + dtype_name(type);
-  const auto run = [&op, type, backward](Accelerator& accelerator) { check(accelerator, op, type, backward); };
+  const auto run = [&op, type, backward](Accelerator& accelerator) {
+    check(accelerator, op, type, backward);
+  };
   return register_case({.suite = "ops", .name = name, .grade = grade, .run = run});
 }
 
@@ -137,15 +145,17 @@ double microseconds(const std::function<void()>& call, const std::function<void(
     const auto begin = Clock::now();
     for (int i = 0; i < kCalls; ++i) call();
     finish();
-    least = std::min(least, std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / kCalls);
+    least = std::min(
+        least, std::chrono::duration<double, std::micro>(Clock::now() - begin).count() / kCalls);
   }
   return least;
 }
 
-bool add_speed(const std::string& name, const std::vector<Input>& shapes, std::function<at::Tensor(const Inputs&)> run,
-               ScalarType type) {
+bool add_speed(const std::string& name, const std::vector<Input>& shapes,
+               std::function<at::Tensor(const Inputs&)> run, ScalarType type) {
   const auto measure = [shapes, run, type](Accelerator& accelerator) {
-    if (!accelerator.dtype_support(type).computable) skip(std::string(dtype_name(type)) + " is not computable");
+    if (!accelerator.dtype_support(type).computable)
+      skip(std::string(dtype_name(type)) + " is not computable");
     Inputs host, there;
     for (const auto& shape : shapes) {
       host.push_back(made(shape, host.size() + 1).to(type));
@@ -161,8 +171,10 @@ bool add_speed(const std::string& name, const std::vector<Input>& shapes, std::f
     }
     note(text);
   };
-  return register_speed_case(
-      {.suite = "ops", .name = name + "." + dtype_name(type), .grade = Grade::optional, .run = measure});
+  return register_speed_case({.suite = "ops",
+                              .name = name + "." + dtype_name(type),
+                              .grade = Grade::optional,
+                              .run = measure});
 }
 
 bool add_speed_cases() {
@@ -179,11 +191,13 @@ bool add_speed_cases() {
     add_speed(
         "softmax", {rows}, [](const Inputs& x) { return at::softmax(x[0], 1); }, type);
     add_speed(
-        "layer_norm", {rows, row, row}, [](const Inputs& x) { return at::layer_norm(x[0], {1024}, x[1], x[2]); }, type);
+        "layer_norm", {rows, row, row},
+        [](const Inputs& x) { return at::layer_norm(x[0], {1024}, x[1], x[2]); }, type);
     add_speed(
         "mm", {square, square}, [](const Inputs& x) { return at::mm(x[0], x[1]); }, type);
     add_speed(
-        "mm_one_row", {{{1, 1024}}, square}, [](const Inputs& x) { return at::mm(x[0], x[1]); }, type);
+        "mm_one_row", {{{1, 1024}}, square}, [](const Inputs& x) { return at::mm(x[0], x[1]); },
+        type);
   }
   return true;
 }

@@ -41,7 +41,8 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
 
 ANYACCEL_CONFORMANCE_CASE(random, initial_seed_is_the_seed_given, required) {
   const Restored restored(accelerator);
-  for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32, ~std::uint64_t{0} - 5}) {
+  for (const std::uint64_t seed :
+       {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32, ~std::uint64_t{0} - 5}) {
     accelerator.manual_seed(seed);
     expect_equal(accelerator.initial_seed(), seed, "initial_seed()");
   }
@@ -57,7 +58,8 @@ ANYACCEL_CONFORMANCE_CASE(random, drawing_does_not_change_the_initial_seed, requ
 ANYACCEL_CONFORMANCE_CASE(random, state_is_a_byte_tensor, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto state = accelerator.get_rng_state(i);
-    expect(state.defined() && state.device().is_cpu() && state.scalar_type() == c10::kByte && state.dim() == 1,
+    expect(state.defined() && state.device().is_cpu() && state.scalar_type() == c10::kByte &&
+               state.dim() == 1,
            "get_rng_state() is not a 1-d uint8 tensor in host memory");
     expect(state.numel() > 0, "get_rng_state() is empty");
   }
@@ -128,18 +130,22 @@ ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone,
   const auto kept = state.clone();
   auto given = kept.clone();
   state.zero_();
-  expect(accelerator.get_rng_state().equal(kept), "zeroing a state that was read changes the generator");
+  expect(accelerator.get_rng_state().equal(kept),
+         "zeroing a state that was read changes the generator");
   accelerator.set_rng_state(given);
   given.zero_();
-  expect(accelerator.get_rng_state().equal(kept), "zeroing a state that was set changes the generator");
+  expect(accelerator.get_rng_state().equal(kept),
+         "zeroing a state that was set changes the generator");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, what_is_no_state_is_refused, required) {
   const Restored restored(accelerator);
   expect_error(
-      ErrorCode::invalid_argument, [&] { accelerator.set_rng_state(at::Tensor()); }, "an undefined state");
+      ErrorCode::invalid_argument, [&] { accelerator.set_rng_state(at::Tensor()); },
+      "an undefined state");
   expect_error(
-      ErrorCode::invalid_argument, [&] { accelerator.set_rng_state(host_sequence(16)); }, "a float state");
+      ErrorCode::invalid_argument, [&] { accelerator.set_rng_state(host_sequence(16)); },
+      "a float state");
   const auto state = accelerator.get_rng_state();
   expect_error(
       ErrorCode::invalid_argument,
@@ -153,7 +159,8 @@ ANYACCEL_CONFORMANCE_CASE(random, state_of_another_size_is_refused, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();
   expect_error(
-      ErrorCode::invalid_argument, [&] { accelerator.set_rng_state(state.narrow(0, 0, 3).clone()); },
+      ErrorCode::invalid_argument,
+      [&] { accelerator.set_rng_state(state.narrow(0, 0, 3).clone()); },
       "a state that is too short");
   drawn(accelerator);
 }
@@ -161,7 +168,8 @@ ANYACCEL_CONFORMANCE_CASE(random, state_of_another_size_is_refused, required) {
 ANYACCEL_CONFORMANCE_CASE(random, generators_of_devices_are_apart, required) {
   need_separate_devices(accelerator, 2);
   const Restored restored(accelerator);
-  expect(accelerator.default_generator(0) != accelerator.default_generator(1), "two devices share a generator");
+  expect(accelerator.default_generator(0) != accelerator.default_generator(1),
+         "two devices share a generator");
   accelerator.manual_seed_all(5);
   const auto before = accelerator.get_rng_state(0);
   {
@@ -169,7 +177,8 @@ ANYACCEL_CONFORMANCE_CASE(random, generators_of_devices_are_apart, required) {
     drawn(accelerator);
     accelerator.manual_seed(123);
   }
-  expect(accelerator.get_rng_state(0).equal(before), "drawing on device 1 changes device 0's generator");
+  expect(accelerator.get_rng_state(0).equal(before),
+         "drawing on device 1 changes device 0's generator");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, manual_seed_all_seeds_every_device, required) {
@@ -177,7 +186,8 @@ ANYACCEL_CONFORMANCE_CASE(random, manual_seed_all_seeds_every_device, required) 
   accelerator.manual_seed_all(77);
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto guard = accelerator.device(i);
-    expect_equal(accelerator.initial_seed(), std::uint64_t{77}, "initial_seed() of device " + std::to_string(i));
+    expect_equal(accelerator.initial_seed(), std::uint64_t{77},
+                 "initial_seed() of device " + std::to_string(i));
   }
 }
 
@@ -199,7 +209,8 @@ ANYACCEL_CONFORMANCE_CASE(random, random_seeds_host_and_devices, required) {
   expect_equal(accelerator.random().initial_seed(), std::uint64_t{11}, "the host generator's seed");
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto guard = accelerator.device(i);
-    expect_equal(accelerator.initial_seed(), std::uint64_t{11}, "the seed of device " + std::to_string(i));
+    expect_equal(accelerator.initial_seed(), std::uint64_t{11},
+                 "the seed of device " + std::to_string(i));
   }
 }
 
@@ -219,7 +230,8 @@ ANYACCEL_CONFORMANCE_CASE(random, guard_restores_all_generators, required) {
     drawn(accelerator);
   }
   expect(accelerator.get_rng_state().equal(device), "the guard did not restore the device's state");
-  expect(accelerator.random().get_rng_state().equal(host), "the guard did not restore the host's state");
+  expect(accelerator.random().get_rng_state().equal(host),
+         "the guard did not restore the host's state");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, seeding_the_device_leaves_the_host_alone, required) {
@@ -244,7 +256,8 @@ ANYACCEL_CONFORMANCE_CASE(random, numbers_are_uniform, required) {
   const double mean = sum / kCount, variance = squares / kCount - mean * mean;
   // Six standard deviations of these estimates.
   expect(mean > 0.4945 && mean < 0.5055, "the mean of rand() is " + std::to_string(mean));
-  expect(variance > 0.0819 && variance < 0.0848, "the variance of rand() is " + std::to_string(variance));
+  expect(variance > 0.0819 && variance < 0.0848,
+         "the variance of rand() is " + std::to_string(variance));
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, normal_numbers_are_normal, required) {
@@ -258,7 +271,8 @@ ANYACCEL_CONFORMANCE_CASE(random, normal_numbers_are_normal, required) {
   }
   const double mean = sum / kCount, variance = squares / kCount - mean * mean;
   expect(mean > -0.019 && mean < 0.019, "the mean of normal_() is " + std::to_string(mean));
-  expect(variance > 0.973 && variance < 1.027, "the variance of normal_() is " + std::to_string(variance));
+  expect(variance > 0.973 && variance < 1.027,
+         "the variance of normal_() is " + std::to_string(variance));
 }
 
 }  // namespace anyaccel::conformance

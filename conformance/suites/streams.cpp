@@ -7,7 +7,8 @@ namespace {
 
 class StreamScope {
  public:
-  explicit StreamScope(Accelerator& accelerator) : accelerator_(accelerator), stream_(accelerator.current_stream()) {}
+  explicit StreamScope(Accelerator& accelerator)
+      : accelerator_(accelerator), stream_(accelerator.current_stream()) {}
   ~StreamScope() {
     try {
       accelerator_.set_stream(stream_);
@@ -41,19 +42,22 @@ ANYACCEL_CONFORMANCE_CASE(streams, current_stream_follows_set_stream, required) 
   const auto a = new_stream(accelerator), b = new_stream(accelerator);
   for (const auto& stream : {a, b, a}) {
     accelerator.set_stream(stream);
-    expect(accelerator.current_stream() == stream, "current_stream() is not the stream passed to set_stream()");
+    expect(accelerator.current_stream() == stream,
+           "current_stream() is not the stream passed to set_stream()");
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, default_stream_stays, required) {
   const auto before = accelerator.default_stream();
   const auto guard = accelerator.stream(new_stream(accelerator));
-  expect(accelerator.default_stream() == before, "default_stream() changes with the current stream");
+  expect(accelerator.default_stream() == before,
+         "default_stream() changes with the current stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, new_stream_is_not_the_default, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
-    expect(!(new_stream(accelerator, i) == accelerator.default_stream(i)), "Stream() returns the default stream");
+    expect(!(new_stream(accelerator, i) == accelerator.default_stream(i)),
+           "Stream() returns the default stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, new_streams_differ, required) {
@@ -95,7 +99,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, guard_restores_after_an_exception, required) 
     throw Failure("thrown by the case");
   } catch (const Failure&) {  // expected
   }
-  expect(accelerator.current_stream() == before, "the guard did not restore the stream after an exception");
+  expect(accelerator.current_stream() == before,
+         "the guard did not restore the stream after an exception");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, guard_makes_the_streams_device_current, required) {
@@ -114,27 +119,31 @@ ANYACCEL_CONFORMANCE_CASE(streams, each_device_has_its_own_current_stream, requi
   const auto first_before = accelerator.current_stream(0);
   {
     const auto guard = accelerator.stream(new_stream(accelerator, 1));
-    expect(accelerator.current_stream(0) == first_before, "a stream of device 1 changes device 0's current stream");
+    expect(accelerator.current_stream(0) == first_before,
+           "a stream of device 1 changes device 0's current stream");
   }
   const DeviceScope scope(accelerator);
   const auto side = new_stream(accelerator, 0);
   const auto guard = accelerator.stream(side);
   const auto inner = accelerator.stream(new_stream(accelerator, 1));
-  expect(accelerator.current_stream(0) == side, "a stream of device 1 replaces the side stream current on device 0");
+  expect(accelerator.current_stream(0) == side,
+         "a stream of device 1 replaces the side stream current on device 0");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
   for (const int priority : {-1, 0}) {
     const auto stream = accelerator.Stream(std::nullopt, priority);
     const auto guard = accelerator.stream(stream);
-    expect_equal(first(filled(accelerator, 2).mul(3)), 6.0, "work in a stream of priority " + std::to_string(priority));
+    expect_equal(first(filled(accelerator, 2).mul(3)), 6.0,
+                 "work in a stream of priority " + std::to_string(priority));
   }
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, stream_with_a_priority_is_not_the_default, recommended) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto urgent = feature([&] { return accelerator.Stream(i, -1); });
-    expect(!(urgent == accelerator.default_stream(i)), "Stream() with priority -1 returns the default stream");
+    expect(!(urgent == accelerator.default_stream(i)),
+           "Stream() with priority -1 returns the default stream");
     expect_equal(urgent.device_index(), i, "the device of a stream with a priority");
   }
 }
@@ -142,7 +151,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, stream_with_a_priority_is_not_the_default, re
 ANYACCEL_CONFORMANCE_CASE(streams, stream_of_another_device_type_is_refused, required) {
   const Stream other(c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kMeta, 0), 0), 0);
   expect_error(
-      ErrorCode::invalid_argument, [&] { accelerator.set_stream(other); }, "a stream of another device type");
+      ErrorCode::invalid_argument, [&] { accelerator.set_stream(other); },
+      "a stream of another device type");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, idle_stream_is_done, required) {
@@ -150,7 +160,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, idle_stream_is_done, required) {
   expect(stream.query(), "a new stream has pending work");
   stream.synchronize();
   accelerator.synchronize();
-  expect(accelerator.current_stream().query(), "the current stream has pending work after synchronize()");
+  expect(accelerator.current_stream().query(),
+         "the current stream has pending work after synchronize()");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, synchronize_waits_for_its_work, required) {
@@ -179,8 +190,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, work_in_a_stream_is_in_order, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
   need_asynchronous(accelerator);
-  const double got =
-      copied_in_another_stream(accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
+  const double got = copied_in_another_stream(
+      accelerator, [](const Stream& from, const Stream& to) { to.wait_stream(from); });
   expect_equal(got, 1.0, "the value that a stream read after wait_stream()");
 }
 
@@ -189,7 +200,9 @@ ANYACCEL_CONFORMANCE_CASE(streams, dependencies_are_resolved_where_claimed, requ
   if (!accelerator.resolves_data_dependency()) skip("streams need explicit waits");
   if (standing_in()) skip(kNotImitated);
   const double got = copied_in_another_stream(accelerator, [](const Stream&, const Stream&) {});
-  expect_equal(got, 1.0, "the value that a stream read without a wait, although resolves_data_dependency() is true");
+  expect_equal(
+      got, 1.0,
+      "the value that a stream read without a wait, although resolves_data_dependency() is true");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
@@ -210,7 +223,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);
-  for (const double value : sums) expect_equal(value, 1.0, "a sum over a tensor that was freed while a stream used it");
+  for (const double value : sums)
+    expect_equal(value, 1.0, "a sum over a tensor that was freed while a stream used it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {

@@ -62,7 +62,8 @@ Work measured_work(const Accelerator& accelerator) {
 
 }  // namespace
 
-at::Tensor filled(const Accelerator& accelerator, double value, std::int64_t count, c10::ScalarType dtype) {
+at::Tensor filled(const Accelerator& accelerator, double value, std::int64_t count,
+                  c10::ScalarType dtype) {
   return at::full({count}, value, options(accelerator, dtype));
 }
 
@@ -82,7 +83,9 @@ std::vector<double> values(const at::Tensor& tensor) {
 
 double first(const at::Tensor& tensor) { return values(tensor).at(0); }
 
-at::Tensor host_sequence(std::int64_t count) { return at::arange(count, at::TensorOptions().dtype(c10::kFloat)); }
+at::Tensor host_sequence(std::int64_t count) {
+  return at::arange(count, at::TensorOptions().dtype(c10::kFloat));
+}
 
 at::Tensor to_device(const Accelerator& accelerator, const at::Tensor& host) {
   return host.to(accelerator.torch_device());
@@ -100,7 +103,8 @@ void need_devices(const Accelerator& accelerator, int count) {
 }
 
 void need_indexed_names(const Accelerator& accelerator) {
-  if (!accelerator.backend().traits().indexed_names) skip("its devices have no index of their own in torch");
+  if (!accelerator.backend().traits().indexed_names)
+    skip("its devices have no index of their own in torch");
 }
 
 void need_separate_devices(const Accelerator& accelerator, int count) {
@@ -124,11 +128,13 @@ void queue_work(const Accelerator& accelerator, double milliseconds) {
   static const Work work = measured_work(accelerator);
   const auto a = at::full({work.size, work.size}, 0.5, options(accelerator, c10::kFloat));
   auto product = at::empty_like(a);
-  for (int i = 0; i < static_cast<int>(std::ceil(milliseconds / work.ms)); ++i) at::mm_out(product, a, a);
+  for (int i = 0; i < static_cast<int>(std::ceil(milliseconds / work.ms)); ++i)
+    at::mm_out(product, a, a);
 }
 
-double copied_in_another_stream(Accelerator& accelerator,
-                                const std::function<void(const Stream& from, const Stream& to)>& order) {
+double copied_in_another_stream(
+    Accelerator& accelerator,
+    const std::function<void(const Stream& from, const Stream& to)>& order) {
   const auto from = feature([&] { return accelerator.Stream(); });
   const auto to = accelerator.Stream();
   auto x = filled(accelerator, 0), y = filled(accelerator, 0);

@@ -33,7 +33,8 @@ bool on_host(const Accelerator& accelerator);
 /// True if a simulated device stands in for the hardware.
 bool standing_in();
 /// Skip reason for guarantees of the hardware.
-inline constexpr const char* kNotImitated = "the simulated device does not imitate this guarantee of the hardware";
+inline constexpr const char* kNotImitated =
+    "the simulated device does not imitate this guarantee of the hardware";
 
 /// These functions skip the case unless their condition holds.
 void need_devices(const Accelerator& accelerator, int count);
@@ -43,7 +44,8 @@ void need_separate_devices(const Accelerator& accelerator, int count);
 void need_asynchronous(const Accelerator& accelerator);
 void need_own_memory(const Accelerator& accelerator);
 /// Number of allocated bytes. Skips the case if the backend does not count them.
-std::int64_t allocated(const Accelerator& accelerator, std::optional<DeviceIndex> index = std::nullopt);
+std::int64_t allocated(const Accelerator& accelerator,
+                       std::optional<DeviceIndex> index = std::nullopt);
 
 /// Queues about `milliseconds` of work on the current stream. Returns immediately on asynchronous
 /// devices.
@@ -52,8 +54,9 @@ void queue_work(const Accelerator& accelerator, double milliseconds);
 /// Sets a tensor to 1 in a stream after queued work, calls `order` with that stream and another
 /// one, and copies the tensor in the other one. Returns the copied value: 1 if the copy ran after
 /// the work, 0 if it ran too early.
-double copied_in_another_stream(Accelerator& accelerator,
-                                const std::function<void(const Stream& from, const Stream& to)>& order);
+double copied_in_another_stream(
+    Accelerator& accelerator,
+    const std::function<void(const Stream& from, const Stream& to)>& order);
 
 void sleep_ms(double milliseconds);
 /// Polls until `done` returns true. Fails after five seconds.
@@ -66,7 +69,8 @@ void on_threads(int count, const std::function<void(int)>& body);
 /// Restores the thread's device at the end of a case.
 class DeviceScope {
  public:
-  explicit DeviceScope(Accelerator& accelerator) : accelerator_(accelerator), device_(accelerator.current_device()) {}
+  explicit DeviceScope(Accelerator& accelerator)
+      : accelerator_(accelerator), device_(accelerator.current_device()) {}
   ~DeviceScope() {
     try {
       accelerator_.set_device(device_);

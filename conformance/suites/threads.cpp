@@ -6,7 +6,9 @@
 namespace anyaccel::conformance {
 
 ANYACCEL_CONFORMANCE_CASE(threads, accelerator_is_one_object, required) {
-  on_threads(4, [&](int) { expect(&get_accelerator() == &accelerator, "get_accelerator() differs between threads"); });
+  on_threads(4, [&](int) {
+    expect(&get_accelerator() == &accelerator, "get_accelerator() differs between threads");
+  });
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, device_is_each_threads_own, required) {
@@ -17,7 +19,8 @@ ANYACCEL_CONFORMANCE_CASE(threads, device_is_each_threads_own, required) {
     accelerator.set_device(1);
     expect_equal(accelerator.current_device(), 1, "the thread's own device");
   });
-  expect_equal(accelerator.current_device(), 0, "the device of this thread after another thread chose device 1");
+  expect_equal(accelerator.current_device(), 0,
+               "the device of this thread after another thread chose device 1");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, stream_is_each_threads_own, required) {
@@ -25,9 +28,11 @@ ANYACCEL_CONFORMANCE_CASE(threads, stream_is_each_threads_own, required) {
   const auto stream = feature([&] { return accelerator.Stream(); });
   on_thread([&] {
     accelerator.set_stream(stream);
-    expect(accelerator.current_stream() == stream, "the thread's stream is not the one that it set");
+    expect(accelerator.current_stream() == stream,
+           "the thread's stream is not the one that it set");
   });
-  expect(accelerator.current_stream() == before, "another thread's set_stream() changed this thread's stream");
+  expect(accelerator.current_stream() == before,
+         "another thread's set_stream() changed this thread's stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, getters_answer_at_once_on_many, required) {
@@ -53,14 +58,16 @@ ANYACCEL_CONFORMANCE_CASE(threads, allocations_are_counted_right, required) {
     accelerator.synchronize();
   });
   accelerator.synchronize();
-  expect_equal(allocated(accelerator), before, "memory_allocated() after four threads freed all their tensors");
+  expect_equal(allocated(accelerator), before,
+               "memory_allocated() after four threads freed all their tensors");
 }
 
 ANYACCEL_CONFORMANCE_CASE(threads, each_computes_its_own_result, required) {
   on_threads(4, [&](int number) {
     auto x = filled(accelerator, number, 5000);
     for (int i = 0; i < 30; ++i) x = x.mul(2).sub(number);
-    for (const double value : values(x)) expect_equal(value, double(number), "2x - x thirty times over");
+    for (const double value : values(x))
+      expect_equal(value, double(number), "2x - x thirty times over");
   });
 }
 
@@ -72,7 +79,8 @@ ANYACCEL_CONFORMANCE_CASE(threads, each_computes_in_its_own_stream, required) {
     auto x = filled(accelerator, 1, 3000);
     for (int i = 0; i < 20; ++i) x.add_(number);
     stream.synchronize();
-    for (const double value : values(x)) expect_equal(value, 1.0 + 20 * number, "sums in a thread's stream");
+    for (const double value : values(x))
+      expect_equal(value, 1.0 + 20 * number, "sums in a thread's stream");
   });
 }
 

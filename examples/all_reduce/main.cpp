@@ -1,4 +1,5 @@
-// A job of several processes: each adds its number to everybody's. Start it with a launcher, for example
+// A job of several processes: each adds its number to everybody's. Start it with a launcher, for
+// example
 //   torchrun --no-python --nproc-per-node=2 build/all_reduce
 #include <ATen/ops/full.h>
 #include <anyaccel/anyaccel.h>
@@ -13,7 +14,8 @@ int main() try {
   group.all_reduce(x);
   const auto sum = x[0].item<double>();
   if (group.rank() == 0)
-    std::cout << group.size() << " ranks on " << accelerator.name() << ": sum " << sum << '\n' << std::flush;
+    std::cout << group.size() << " ranks on " << accelerator.name() << ": sum " << sum << '\n'
+              << std::flush;
   group.barrier();
 } catch (const anyaccel::Error& error) {
   std::cerr << error.what() << '\n';

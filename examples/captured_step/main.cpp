@@ -12,7 +12,8 @@
 
 namespace {
 
-// All that changes between steps is a tensor that keeps its place: data, learning rate, weights, loss.
+// All that changes between steps is a tensor that keeps its place: data, learning rate, weights,
+// loss.
 struct Step {
   at::Tensor x, y, learning_rate, weight, loss;
 
@@ -23,7 +24,8 @@ struct Step {
         weight(at::zeros({64, 1}, options).requires_grad_(true)) {}
 
   void compute() {
-    weight.mutable_grad().reset();  // so that the step makes its gradient anew, in the graph's memory
+    weight.mutable_grad()
+        .reset();  // so that the step makes its gradient anew, in the graph's memory
     const at::Tensor error = at::mse_loss(x.mm(weight), y);
     error.backward();
     loss = error.detach();
@@ -49,11 +51,13 @@ int run() {
       step->y.copy_(y);
       step->learning_rate.fill_(0.5 * (1 - i / 200.0));
       const auto begin = std::chrono::steady_clock::now();
-      if (step == &eager || i < 3) {  // a few steps as they are, so that kernels have chosen their algorithms
+      if (step == &eager ||
+          i < 3) {  // a few steps as they are, so that kernels have chosen their algorithms
         step->compute();
       } else {
         if (i == 3) {
-          // Capturing may run the work or only note it: the weights are put back, so that step 3 happens once.
+          // Capturing may run the work or only note it: the weights are put back, so that step 3
+          // happens once.
           const at::Tensor before = step->weight.detach().clone();
           {
             auto scope = accelerator.capture_to_graph(graph);
@@ -65,14 +69,16 @@ int run() {
         accelerator.replay_graph(graph);
       }
       accelerator.synchronize();
-      if (i > 3) seconds[side] += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (i > 3)
+        seconds[side] +=
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       ++side;
     }
     equal = equal && eager.loss.item<float>() == captured.loss.item<float>();
   }
   std::cout << accelerator.name() << ": loss " << captured.loss.item<float>() << ", losses "
-            << (equal ? "equal bit by bit" : "differ") << ", a step takes " << seconds[0] / 196 * 1e6
-            << " us, replayed " << seconds[1] / 196 * 1e6 << " us\n";
+            << (equal ? "equal bit by bit" : "differ") << ", a step takes "
+            << seconds[0] / 196 * 1e6 << " us, replayed " << seconds[1] / 196 * 1e6 << " us\n";
   return equal ? 0 : 1;
 }
 
@@ -81,7 +87,8 @@ int run() {
 int main() {
   try {
     return run();
-  } catch (const anyaccel::Error& error) {  // for example where the accelerator has no graphs: the message says why
+  } catch (const anyaccel::Error&
+               error) {  // for example where the accelerator has no graphs: the message says why
     std::cerr << error.what() << '\n';
     return 1;
   }

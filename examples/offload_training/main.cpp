@@ -1,5 +1,6 @@
-// Training as ZeRO-Offload does it: the model is on the accelerator in bfloat16; its float32 weights and both of Adam's states are in
-// pinned host memory, where CPUAdam takes the step. The device then holds 2 bytes a weight and its gradient, the host 16.
+// Training as ZeRO-Offload does it: the model is on the accelerator in bfloat16; its float32
+// weights and both of Adam's states are in pinned host memory, where CPUAdam takes the step. The
+// device then holds 2 bytes a weight and its gradient, the host 16.
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
@@ -30,7 +31,8 @@ class Weights {
     for (auto* list : {&grads, &exp_avg, &exp_avg_sq})
       list->push_back(accelerator_.pin_memory(at::zeros_like(initial)));
     on_device.push_back(
-        initial.to(at::TensorOptions(accelerator_.torch_device()).dtype(at::kBFloat16)).requires_grad_(true));
+        initial.to(at::TensorOptions(accelerator_.torch_device()).dtype(at::kBFloat16))
+            .requires_grad_(true));
   }
   void gradients_to_host() {
     for (std::size_t i = 0; i < grads.size(); ++i) {
@@ -41,8 +43,10 @@ class Weights {
   }
   void weights_to_device() {
     const c10::AutoGradMode no_grad(false);
-    // In the stream's order: the next forward comes after it. No step changes the masters before the next synchronize().
-    for (std::size_t i = 0; i < masters.size(); ++i) on_device[i].copy_(masters[i], /*non_blocking=*/true);
+    // In the stream's order: the next forward comes after it. No step changes the masters before
+    // the next synchronize().
+    for (std::size_t i = 0; i < masters.size(); ++i)
+      on_device[i].copy_(masters[i], /*non_blocking=*/true);
   }
 
   std::vector<at::Tensor> masters, grads, exp_avg, exp_avg_sq;  // pinned, float32
@@ -57,7 +61,8 @@ at::Tensor network(const at::Tensor& x, const std::vector<at::Tensor>& w) {
 }
 
 std::vector<at::Tensor> random_network(double scale) {
-  return {at::randn({32, 128}).mul(scale / 6), at::zeros({128}), at::randn({128, 1}).mul(scale / 11), at::zeros({1})};
+  return {at::randn({32, 128}).mul(scale / 6), at::zeros({128}),
+          at::randn({128, 1}).mul(scale / 11), at::zeros({1})};
 }
 
 int run() {
@@ -72,7 +77,8 @@ int run() {
   const auto begin = std::chrono::steady_clock::now();
   for (int step = 0; step < kSteps; ++step) {
     const at::Tensor x = at::randn({256, 32}), y = network(x, teacher);
-    const at::Tensor loss = network(x.to(options), weights.on_device).sub(y.to(options)).square().mean();
+    const at::Tensor loss =
+        network(x.to(options), weights.on_device).sub(y.to(options)).square().mean();
     loss.backward();
     weights.gradients_to_host();
     const auto begin_adam = std::chrono::steady_clock::now();
@@ -83,8 +89,9 @@ int run() {
     if (step < 10) first += loss.item<float>() / 10;
     if (step >= kSteps - 10) last += loss.item<float>() / 10;
   }
-  std::cout << accelerator.name() << ": loss " << first << " to " << last << " in " << adam.steps() << " steps of "
-            << seconds_since(begin) / kSteps * 1e6 << " us, " << in_adam / kSteps * 1e6 << " us of them in CPUAdam\n";
+  std::cout << accelerator.name() << ": loss " << first << " to " << last << " in " << adam.steps()
+            << " steps of " << seconds_since(begin) / kSteps * 1e6 << " us, "
+            << in_adam / kSteps * 1e6 << " us of them in CPUAdam\n";
   return last < first / 5 ? 0 : 1;
 }
 

@@ -9,7 +9,8 @@ anyaccel::DeviceProperties HostcardBackend::properties(anyaccel::DeviceIndex ind
   return properties;
 }
 
-anyaccel::DtypeSupport HostcardBackend::dtype_support(anyaccel::DeviceIndex index, c10::ScalarType dtype) const {
+anyaccel::DtypeSupport HostcardBackend::dtype_support(anyaccel::DeviceIndex index,
+                                                      c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
   // The CPU's kernels, which do the work here, add none of these.
   if (dtype == c10::kUInt16 || dtype == c10::kUInt32 || dtype == c10::kUInt64)

@@ -1,4 +1,5 @@
-// A torch::nn::Module of one's own, held by several ranks together: its forward stays as it is. Start it with a launcher, for example
+// A torch::nn::Module of one's own, held by several ranks together: its forward stays as it is.
+// Start it with a launcher, for example
 //   anyaccel launch --num_accelerators 2 build/sharded_module
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/randint.h>
@@ -49,8 +50,9 @@ int main() try {
   const auto plan = anyaccel::llm::tensor_parallel(net, group);
   if (group->rank() == 0)
     for (const auto& layer : plan)
-      std::cout << layer.name << ": " << anyaccel::llm::to_string(layer.style) << ", " << layer.local[0] << " x "
-                << layer.local[1] << " of " << layer.shape[0] << " x " << layer.shape[1] << '\n';
+      std::cout << layer.name << ": " << anyaccel::llm::to_string(layer.style) << ", "
+                << layer.local[0] << " x " << layer.local[1] << " of " << layer.shape[0] << " x "
+                << layer.shape[1] << '\n';
   torch::optim::SGD optimizer(net.parameters(), 0.5);
   const at::Tensor ids = at::randint(100, {8, 16}).to(accelerator.torch_device());
   for (int step = 0; step < 5; ++step) {
@@ -59,7 +61,8 @@ int main() try {
     loss.backward();
     optimizer.step();
     if (group->rank() == 0)
-      std::cout << "step " << step << ": loss " << std::fixed << std::setprecision(4) << loss.item<double>() << '\n';
+      std::cout << "step " << step << ": loss " << std::fixed << std::setprecision(4)
+                << loss.item<double>() << '\n';
   }
   group->barrier();
 } catch (const anyaccel::Error& error) {

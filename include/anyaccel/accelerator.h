@@ -52,10 +52,11 @@ struct BuildExtension {
 
 /// The accelerator of a program. Get it from `get_accelerator()`.
 ///
-/// Arguments: without a device index, methods use the current device. An index outside 0..device_count()-1 throws
-/// `invalid_argument` with the valid range, or means device 0 if device names carry no index (cpu, hpu).
-/// Thread-safe. The current device and the current stream are per thread.
-/// Fork: names, capabilities and getters stay usable in a forked child; torch limits computation there.
+/// Arguments: without a device index, methods use the current device. An index outside
+/// 0..device_count()-1 throws `invalid_argument` with the valid range, or means device 0 if device
+/// names carry no index (cpu, hpu). Thread-safe. The current device and the current stream are per
+/// thread. Fork: names, capabilities and getters stay usable in a forked child; torch limits
+/// computation there.
 class ANYACCEL_API Accelerator {
  public:
   explicit Accelerator(std::shared_ptr<sdk::Backend> backend);
@@ -94,9 +95,9 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: is_available. DeepSpeed: is_available.
   [[nodiscard]] bool is_available() const noexcept;
 
-  /// torch's name for the accelerator's devices, for example "cuda", valid as a torch::Device. With an index
-  /// "cuda:1", or still the plain name if names carry no index (cpu, hpu).
-  /// Without an index it never touches the device. An index out of range is handled as in set_device().
+  /// torch's name for the accelerator's devices, for example "cuda", valid as a torch::Device. With
+  /// an index "cuda:1", or still the plain name if names carry no index (cpu, hpu). Without an
+  /// index it never touches the device. An index out of range is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -108,8 +109,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of range means device 0.
-  /// torch.cuda: set_device. DeepSpeed: set_device.
+  /// Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of
+  /// range means device 0. torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
   /// Index of this thread's device: always a number.
@@ -134,7 +135,8 @@ class ANYACCEL_API Accelerator {
 
   /// (major, minor) of a device; `unsupported` where the vendor has no such pair.
   /// torch.cuda: get_device_capability. DeepSpeed: -.
-  std::pair<int, int> compute_capability(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  std::pair<int, int> compute_capability(
+      std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// True when a tensor lies on this accelerator's kind of device. On cpu: pinned or not.
   /// torch.cuda: Tensor.is_cuda. DeepSpeed: on_accelerator.
@@ -151,11 +153,13 @@ class ANYACCEL_API Accelerator {
   /// Puts a generator's state back. `new_state`: 1-d uint8 CPU tensor from get_rng_state();
   /// anything else is `invalid_argument`.
   /// torch.cuda: set_rng_state. DeepSpeed: set_rng_state.
-  void set_rng_state(const at::Tensor& new_state, std::optional<DeviceIndex> device_index = std::nullopt);
+  void set_rng_state(const at::Tensor& new_state,
+                     std::optional<DeviceIndex> device_index = std::nullopt);
 
   /// State of a device's default generator, a 1-d uint8 CPU tensor.
   /// torch.cuda: get_rng_state. DeepSpeed: get_rng_state.
-  [[nodiscard]] at::Tensor get_rng_state(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  [[nodiscard]] at::Tensor get_rng_state(
+      std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Seeds the current device's generator.
   /// torch.cuda: manual_seed. DeepSpeed: manual_seed.
@@ -179,7 +183,8 @@ class ANYACCEL_API Accelerator {
 
   /// A new stream. Lower `priority` is more urgent; 0 is normal.
   /// torch.cuda: Stream. DeepSpeed: Stream.
-  ::anyaccel::Stream Stream(std::optional<DeviceIndex> device_index = std::nullopt, int priority = 0);
+  ::anyaccel::Stream Stream(std::optional<DeviceIndex> device_index = std::nullopt,
+                            int priority = 0);
 
   /// Makes a stream current for a scope.
   /// torch.cuda: stream. DeepSpeed: stream.
@@ -199,7 +204,8 @@ class ANYACCEL_API Accelerator {
 
   /// A new event. Without `enable_timing` elapsed_time is `invalid_state`.
   /// torch.cuda: Event. DeepSpeed: Event.
-  ::anyaccel::Event Event(bool enable_timing = false, std::optional<DeviceIndex> device_index = std::nullopt);
+  ::anyaccel::Event Event(bool enable_timing = false,
+                          std::optional<DeviceIndex> device_index = std::nullopt);
 
   /// @}
   /// @name Memory
@@ -235,11 +241,13 @@ class ANYACCEL_API Accelerator {
 
   /// All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak".
   /// torch.cuda: memory_stats. DeepSpeed: memory_stats.
-  [[nodiscard]] MemoryStatsMap memory_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  [[nodiscard]] MemoryStatsMap memory_stats(
+      std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// The allocator's counters of memory_stats(), as a struct.
   /// torch.cuda: -. DeepSpeed: -.
-  [[nodiscard]] MemoryStats allocator_stats(std::optional<DeviceIndex> device_index = std::nullopt) const;
+  [[nodiscard]] MemoryStats allocator_stats(
+      std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Starts all peaks anew from the current values.
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
@@ -273,15 +281,16 @@ class ANYACCEL_API Accelerator {
   /// @name Pinned host memory
   /// @{
 
-  /// A tensor with the same values in page-locked host memory; the tensor itself when it is pinned already.
-  /// `make_copy` false: the memory is new and its values are not set; `match_shape` false: the result is 1-d.
-  /// On cpu, where nothing needs pinning, the (contiguous) tensor itself. `invalid_argument` for
-  /// tensors that are not in host memory.
-  /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
-  [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true, bool match_shape = true);
+  /// A tensor with the same values in page-locked host memory; the tensor itself when it is pinned
+  /// already. `make_copy` false: the memory is new and its values are not set; `match_shape` false:
+  /// the result is 1-d. On cpu, where nothing needs pinning, the (contiguous) tensor itself.
+  /// `invalid_argument` for tensors that are not in host memory. torch.cuda: Tensor.pin_memory.
+  /// DeepSpeed: pin_memory.
+  [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
+                                      bool match_shape = true);
 
-  /// An uninitialized pinned host tensor of the template's dtype. `shape` sizes may not be negative.
-  /// torch.cuda: empty(pin_memory=True). DeepSpeed: pin_empty.
+  /// An uninitialized pinned host tensor of the template's dtype. `shape` sizes may not be
+  /// negative. torch.cuda: empty(pin_memory=True). DeepSpeed: pin_empty.
   [[nodiscard]] at::Tensor pin_empty(const at::Tensor& like, c10::IntArrayRef shape);
 
   /// The same with the template's shape.
@@ -300,8 +309,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: pin_memory_alignment.
   std::int64_t pin_memory_alignment() const noexcept;
 
-  /// Page-locks memory of the caller and makes it known to the device; false where that has no meaning.
-  /// torch.cuda: cudart().cudaHostRegister. DeepSpeed: register_host_memory.
+  /// Page-locks memory of the caller and makes it known to the device; false where that has no
+  /// meaning. torch.cuda: cudart().cudaHostRegister. DeepSpeed: register_host_memory.
   bool register_host_memory(void* address, std::int64_t num_bytes);
 
   /// Ends that.
@@ -334,7 +343,8 @@ class ANYACCEL_API Accelerator {
 
   /// What a device can do with one type.
   /// torch.cuda: -. DeepSpeed: -.
-  DtypeSupport dtype_support(c10::ScalarType dtype, std::optional<DeviceIndex> device_index = std::nullopt) const;
+  DtypeSupport dtype_support(c10::ScalarType dtype,
+                             std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// The same for every floating and integer type that torch has.
   /// torch.cuda: -. DeepSpeed: -.
@@ -350,7 +360,8 @@ class ANYACCEL_API Accelerator {
 
   /// Runs the ops of a scope in `dtype` where that is safe.
   /// torch.cuda: torch.autocast. DeepSpeed: -.
-  [[nodiscard]] Autocast autocast(c10::ScalarType dtype, bool enabled = true, bool cache_enabled = true) const;
+  [[nodiscard]] Autocast autocast(c10::ScalarType dtype, bool enabled = true,
+                                  bool cache_enabled = true) const;
 
   /// @}
   /// @name Profiling, start-up, compilation
@@ -358,7 +369,8 @@ class ANYACCEL_API Accelerator {
 
   /// Opens a named range in the profiler. `domain` and `category` count where the vendor has them.
   /// torch.cuda: nvtx.range_push. DeepSpeed: range_push.
-  void range_push(std::string_view message, std::string_view domain = {}, std::string_view category = {});
+  void range_push(std::string_view message, std::string_view domain = {},
+                  std::string_view category = {});
 
   /// Closes the innermost range of this thread; `invalid_state` when none is open.
   /// torch.cuda: nvtx.range_pop. DeepSpeed: range_pop.
@@ -368,9 +380,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first
-  /// error.
-  /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
+  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then
+  /// throws the first error. torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
   /// Name for torch.distributed, for example "nccl".
@@ -408,8 +419,9 @@ class ANYACCEL_API Accelerator {
   /// Records the work of a scope: `{ auto c = accelerator.capture_to_graph(g); ...; c.end(); }`.
   /// `pool`: memory of another graph to share. `stream`: where to capture; default a side stream.
   /// torch.cuda: graph. DeepSpeed: capture_to_graph.
-  [[nodiscard]] GraphCapture capture_to_graph(const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
-                                              std::optional<::anyaccel::Stream> stream = std::nullopt);
+  [[nodiscard]] GraphCapture capture_to_graph(
+      const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
+      std::optional<::anyaccel::Stream> stream = std::nullopt);
 
   /// Runs a captured graph. `invalid_state` before capture.
   /// torch.cuda: CUDAGraph.replay. DeepSpeed: replay_graph.
@@ -442,8 +454,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: op_builder_dir.
   std::string op_builder_dir() const;
 
-  /// A factory of builders, what DeepSpeed's class is in Python. Never empty: an op that this backend
-  /// lacks gives builders whose load() is `unsupported` and names op and backend.
+  /// A factory of builders, what DeepSpeed's class is in Python. Never empty: an op that this
+  /// backend lacks gives builders whose load() is `unsupported` and names op and backend.
   /// torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
@@ -467,9 +479,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: visible_devices_envs.
   std::vector<std::string> visible_devices_envs() const;
 
-  /// Writes the devices of a local rank into an environment: each of visible_devices_envs() becomes the ids
-  /// joined by commas.
-  /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
+  /// Writes the devices of a local rank into an environment: each of visible_devices_envs() becomes
+  /// the ids joined by commas. torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 
@@ -481,7 +492,8 @@ class ANYACCEL_API Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// The index, or the current device. Out of range: 0 if names carry no index, else throws with `where` as caller.
+  /// The index, or the current device. Out of range: 0 if names carry no index, else throws with
+  /// `where` as caller.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Runs what lazy_call() kept back, once the device runs.
   void run_lazy_calls() const;

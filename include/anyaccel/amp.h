@@ -18,8 +18,8 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// Runs the ops of a scope in a lower precision where that is safe, on this thread. As torch.autocast.
-/// Leaving the outermost scope clears the cache of cast weights.
+/// Runs the ops of a scope in a lower precision where that is safe, on this thread. As
+/// torch.autocast. Leaving the outermost scope clears the cache of cast weights.
 class ANYACCEL_API Autocast {
  public:
   Autocast(c10::DeviceType type, c10::ScalarType dtype, bool enabled, bool cache_enabled);
@@ -50,7 +50,8 @@ class ANYACCEL_API GradScaler {
 
   /// loss * scale; unchanged when disabled.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides gradients by the scale in place. Returns false when any is infinite or NaN: skip the step.
+  /// Divides gradients by the scale in place. Returns false when any is infinite or NaN: skip the
+  /// step.
   [[nodiscard]] bool unscale_(const std::vector<at::Tensor>& gradients);
   /// Call once a step with what unscale_ returned: adapts the scale.
   void update(bool finite);

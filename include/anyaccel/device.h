@@ -18,16 +18,17 @@ using DeviceIndex = int;
 
 /// What is known of one device. Unknown numbers are -1, unknown texts are empty.
 struct DeviceProperties {
-  std::string name;                ///< product name, for example "NVIDIA H200" or the CPU's model name
-  std::string vendor;              ///< maker
-  std::string uuid;                ///< driver's unique id, for example "GPU-..." or "MIG-..."
-  std::string driver_version;      ///< version of the driver or runtime
+  std::string name;            ///< product name, for example "NVIDIA H200" or the CPU's model name
+  std::string vendor;          ///< maker
+  std::string uuid;            ///< driver's unique id, for example "GPU-..." or "MIG-..."
+  std::string driver_version;  ///< version of the driver or runtime
   std::int64_t total_memory = -1;  ///< bytes
   int multi_processor_count = -1;  ///< SMs, or cores of the CPU device
   int numa_node = -1;              ///< operating system's index of the nearest NUMA node
-  std::optional<std::pair<int, int>> compute_capability;  ///< (major, minor) where the vendor has one
-  bool triton = false;                                    ///< is_triton_supported()
-  bool prefers_triton_grouped_mm = false;                 ///< prefer_triton_grouped_mm()
+  std::optional<std::pair<int, int>>
+      compute_capability;                  ///< (major, minor) where the vendor has one
+  bool triton = false;                     ///< is_triton_supported()
+  bool prefers_triton_grouped_mm = false;  ///< prefer_triton_grouped_mm()
 };
 
 /// Makes a device current on this thread and puts the former one back at the end of the scope.

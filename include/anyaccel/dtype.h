@@ -26,8 +26,8 @@ struct DtypeRow {
 /// Python's name of a type without "torch.", for example "bfloat16". Never null.
 ANYACCEL_API const char* dtype_name(c10::ScalarType dtype) noexcept;
 
-/// Reads "fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half", "fp64", "float64", "double".
-/// Throws `invalid_argument` with the names that are known.
+/// Reads "fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half", "fp64",
+/// "float64", "double". Throws `invalid_argument` with the names that are known.
 ANYACCEL_API c10::ScalarType parse_dtype(const std::string& text);
 
 }  // namespace anyaccel

@@ -13,8 +13,8 @@ namespace sdk {
 class EventImpl;
 }
 
-/// A mark in a stream. Copies share the mark. Before `record` an event counts as done, as torch's do.
-/// Thread-safe as far as the backend's events are; record on one thread.
+/// A mark in a stream. Copies share the mark. Before `record` an event counts as done, as torch's
+/// do. Thread-safe as far as the backend's events are; record on one thread.
 class ANYACCEL_API Event {
  public:
   /// For backends and `Accelerator::Event`.

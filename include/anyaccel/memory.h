@@ -21,16 +21,16 @@ struct MemoryStat {
 
 /// What the allocator of one device has handed out. Plain data, cheap to fill.
 struct MemoryStats {
-  MemoryStat allocated_bytes;          ///< bytes of live tensors
-  MemoryStat reserved_bytes;           ///< bytes that the allocator holds from the driver; where nothing is cached,
-                                       ///< the same as allocated
+  MemoryStat allocated_bytes;  ///< bytes of live tensors
+  MemoryStat reserved_bytes;   ///< bytes that the allocator holds from the driver; where nothing is
+                              ///< cached, the same as allocated
   MemoryStat allocation_count;         ///< live allocations
   std::int64_t num_alloc_retries = 0;  ///< allocations that needed the cache to be released first
   std::int64_t num_ooms = 0;           ///< allocations that failed
 };
 
-/// What `Accelerator::memory_stats()` returns: torch's keys ("allocated_bytes.all.current", ...), and for
-/// every accelerator "host.rss.current" and "host.rss.peak".
+/// What `Accelerator::memory_stats()` returns: torch's keys ("allocated_bytes.all.current", ...),
+/// and for every accelerator "host.rss.current" and "host.rss.peak".
 using MemoryStatsMap = std::map<std::string, std::int64_t>;
 
 /// What is known of pinned host memory, in bytes.

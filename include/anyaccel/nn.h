@@ -1,8 +1,10 @@
-// Layers of the ops as `torch::nn::Module`. They can be registered in other modules, moved, cloned, saved and loaded.
-// Link `anyaccel::ops`. They have their own header because LibTorch's module headers are slow to compile.
+// Layers of the ops as `torch::nn::Module`. They can be registered in other modules, moved, cloned,
+// saved and loaded. Link `anyaccel::ops`. They have their own header because LibTorch's module
+// headers are slow to compile.
 //
 //   struct Net : torch::nn::Module {
-//     anyaccel::nn::TransformerLayer layer = register_module("layer", anyaccel::nn::TransformerLayer(config));
+//     anyaccel::nn::TransformerLayer layer = register_module("layer",
+//     anyaccel::nn::TransformerLayer(config));
 //   };
 #pragma once
 
@@ -34,16 +36,16 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
   /// Initializes the parameters again.
   void reset() override { create(); }
 
-  /// See ops::TransformerLayer::forward(). Input and result are [batch, length, hidden_size]. Dropout is applied only
-  /// in training mode.
+  /// See ops::TransformerLayer::forward(). Input and result are [batch, length, hidden_size].
+  /// Dropout is applied only in training mode.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {}) {
     layer_->train(is_training());
     return layer_->forward(hidden_states, attention_mask);
   }
 
   void pretty_print(std::ostream& stream) const override {
-    stream << "anyaccel::nn::TransformerLayer(hidden_size=" << config_.hidden_size << ", heads=" << config_.heads
-           << ")";
+    stream << "anyaccel::nn::TransformerLayer(hidden_size=" << config_.hidden_size
+           << ", heads=" << config_.heads << ")";
   }
 
   const ops::TransformerConfig& config() const noexcept { return layer_->config(); }
@@ -63,27 +65,30 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
 
 TORCH_MODULE(TransformerLayer);
 
-/// ops::SparseSelfAttention as a module, with the same errors. It has no parameters, and its layout is not saved: it
-/// follows from the config.
+/// ops::SparseSelfAttention as a module, with the same errors. It has no parameters, and its layout
+/// is not saved: it follows from the config.
 class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseSelfAttentionImpl> {
  public:
   /// The arguments of ops::SparseSelfAttention.
   explicit SparseSelfAttentionImpl(std::shared_ptr<const ops::SparsityConfig> config,
                                    const std::string& key_padding_mask_mode = "add",
-                                   const std::string& attn_mask_mode = "mul", std::int64_t max_seq_length = 2048)
+                                   const std::string& attn_mask_mode = "mul",
+                                   std::int64_t max_seq_length = 2048)
       : attention_(std::move(config), key_padding_mask_mode, attn_mask_mode, max_seq_length) {}
 
   void reset() override {}
 
-  /// See ops::SparseSelfAttention::forward(). `query`, `key`, `value` and the result are [batch, heads, length, head
-  /// dim]. Pass undefined tensors to omit the masks.
+  /// See ops::SparseSelfAttention::forward(). `query`, `key`, `value` and the result are [batch,
+  /// heads, length, head dim]. Pass undefined tensors to omit the masks.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},
                      const at::Tensor& attn_mask = {}) const {
     return attention_.forward(query, key, value, rpe, key_padding_mask, attn_mask);
   }
 
-  void pretty_print(std::ostream& stream) const override { stream << "anyaccel::nn::SparseSelfAttention()"; }
+  void pretty_print(std::ostream& stream) const override {
+    stream << "anyaccel::nn::SparseSelfAttention()";
+  }
 
  private:
   ops::SparseSelfAttention attention_;

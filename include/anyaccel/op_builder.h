@@ -1,4 +1,5 @@
-// Op builders as programs use them: `get_accelerator().create_op_builder("CPUAdamBuilder")->load()`. Names are DeepSpeed's.
+// Op builders as programs use them:
+// `get_accelerator().create_op_builder("CPUAdamBuilder")->load()`. Names are DeepSpeed's.
 // sdk/op_builder.h is for authors of ops.
 #pragma once
 
@@ -27,7 +28,8 @@ class ANYACCEL_API OpBuilder {
   virtual std::string name() const = 0;
   /// Whether load() will succeed. Does not start a device.
   virtual Compatibility is_compatible() const noexcept = 0;
-  /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported` or `unavailable`.
+  /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported`
+  /// or `unavailable`.
   virtual void load() = 0;
   /// Absolute paths of the sources; empty by default.
   virtual std::vector<std::string> sources() const { return {}; }

@@ -1,14 +1,15 @@
-// The optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups, torch::save(), torch::load()
-// and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They have their own header because LibTorch's
-// optimizer headers are slow to compile.
+// The optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups,
+// torch::save(), torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They
+// have their own header because LibTorch's optimizer headers are slow to compile.
 //
-//   anyaccel::optim::CPUAdam optimizer(model->parameters(), anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01));
-//   torch::optim::StepLR scheduler(optimizer, /*step_size=*/10, /*gamma=*/0.5);
+//   anyaccel::optim::CPUAdam optimizer(model->parameters(),
+//   anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01)); torch::optim::StepLR
+//   scheduler(optimizer, /*step_size=*/10, /*gamma=*/0.5);
 //
-// Constructors and step() throw anyaccel::Error: `build_failed` or `unavailable` if the op cannot be loaded,
-// `invalid_argument` if the op rejects options or tensors, `unsupported` for sparse gradients. If step() throws, it may
-// already have updated some parameters; the step counts of the parameters in the failing call do not change. The
-// classes are not thread-safe.
+// Constructors and step() throw anyaccel::Error: `build_failed` or `unavailable` if the op cannot
+// be loaded, `invalid_argument` if the op rejects options or tensors, `unsupported` for sparse
+// gradients. If step() throws, it may already have updated some parameters; the step counts of the
+// parameters in the failing call do not change. The classes are not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +30,8 @@
 
 namespace anyaccel::optim {
 
-/// Options of Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's defaults.
+/// Options of Adam and AdamW (Loshchilov and Hutter, arXiv:1711.05101), with DeepSpeedCPUAdam's
+/// defaults.
 struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOptions> {
   AdamOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -38,8 +40,8 @@ struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOp
   TORCH_ARG(double, eps) = 1e-8;
   TORCH_ARG(double, weight_decay) = 0;
   TORCH_ARG(bool, bias_correction) = true;
-  /// True: decoupled weight decay (AdamW). False: L2 decay, added to the gradient. All groups of a CPUAdam must have
-  /// the same value.
+  /// True: decoupled weight decay (AdamW). False: L2 decay, added to the gradient. All groups of a
+  /// CPUAdam must have the same value.
   TORCH_ARG(bool, adamw_mode) = true;
 
  public:
@@ -78,8 +80,8 @@ struct ANYACCEL_API LionOptions : torch::optim::OptimizerCloneableOptions<LionOp
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Options of LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is clamped to
-/// [min_coeff, max_coeff].
+/// Options of LAMB (You et al., arXiv:1904.00962), with DeepSpeed's defaults. The trust ratio is
+/// clamped to [min_coeff, max_coeff].
 struct ANYACCEL_API LambOptions : torch::optim::OptimizerCloneableOptions<LambOptions> {
   LambOptions(double lr = 1e-3) : lr_(lr) {}
   using betas_t = std::tuple<double, double>;
@@ -98,7 +100,8 @@ struct ANYACCEL_API LambOptions : torch::optim::OptimizerCloneableOptions<LambOp
   void set_lr(const double value) override { lr(value); }
 };
 
-/// State of one parameter. Adagrad leaves `exp_avg` undefined, and Lion leaves `exp_avg_sq` undefined.
+/// State of one parameter. Adagrad leaves `exp_avg` undefined, and Lion leaves `exp_avg_sq`
+/// undefined.
 struct ANYACCEL_API ParamState : torch::optim::OptimizerCloneableParamState<ParamState> {
   TORCH_ARG(std::int64_t, step) = 0;
   TORCH_ARG(at::Tensor, exp_avg);
@@ -109,13 +112,13 @@ struct ANYACCEL_API ParamState : torch::optim::OptimizerCloneableParamState<Para
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };
 
-/// Base class of the optimizers. In each parameter group, it updates all parameters that have the same device, dtypes
-/// and step count in one call.
+/// Base class of the optimizers. In each parameter group, it updates all parameters that have the
+/// same device, dtypes and step count in one call.
 template <typename Options>
 class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
  public:
-  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss. Skips parameters
-  /// without a gradient.
+  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss.
+  /// Skips parameters without a gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
@@ -123,8 +126,8 @@ class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  protected:
-  /// Tensors of one call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty if the optimizer does not
-  /// use it.
+  /// Tensors of one call, with one entry per parameter. `exp_avg` or `exp_avg_sq` is empty if the
+  /// optimizer does not use it.
   struct Batch {
     std::vector<at::Tensor> params, grads, exp_avg, exp_avg_sq;
   };
@@ -143,7 +146,8 @@ class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
   explicit CPUAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
-      : CPUAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : CPUAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                std::move(defaults)) {}
 
  private:
   void update(const AdamOptions& options, std::int64_t step, Batch& batch) override;
@@ -156,7 +160,8 @@ class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
   explicit CPUAdagrad(std::vector<at::Tensor> params, AdagradOptions defaults = {})
-      : CPUAdagrad(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : CPUAdagrad(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                   std::move(defaults)) {}
 
  private:
   void update(const AdagradOptions& options, std::int64_t step, Batch& batch) override;
@@ -169,7 +174,8 @@ class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
   explicit CPULion(std::vector<at::Tensor> params, LionOptions defaults = {})
-      : CPULion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : CPULion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                std::move(defaults)) {}
 
  private:
   void update(const LionOptions& options, std::int64_t step, Batch& batch) override;
@@ -177,36 +183,42 @@ class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
   std::unique_ptr<ops::CPULion> op_;
 };
 
-/// Adam for parameters on any device that has the op `fused_adam`. Moments have their parameter's dtype.
+/// Adam for parameters on any device that has the op `fused_adam`. Moments have their parameter's
+/// dtype.
 class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
  public:
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
   explicit FusedAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
-      : FusedAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : FusedAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                  std::move(defaults)) {}
 
  private:
   void update(const AdamOptions& options, std::int64_t step, Batch& batch) override;
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// Lion for parameters on any device that has the op `fused_lion`. The state has its parameter's dtype.
+/// Lion for parameters on any device that has the op `fused_lion`. The state has its parameter's
+/// dtype.
 class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
  public:
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
   explicit FusedLion(std::vector<at::Tensor> params, LionOptions defaults = {})
-      : FusedLion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : FusedLion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                  std::move(defaults)) {}
 
  private:
   void update(const LionOptions& options, std::int64_t step, Batch& batch) override;
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// LAMB for parameters on any device that has the op `fused_lamb`. Moments have their parameter's dtype.
+/// LAMB for parameters on any device that has the op `fused_lamb`. Moments have their parameter's
+/// dtype.
 class ANYACCEL_API FusedLamb : public OpOptimizer<LambOptions> {
  public:
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});
   explicit FusedLamb(std::vector<at::Tensor> params, LambOptions defaults = {})
-      : FusedLamb(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : FusedLamb(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                  std::move(defaults)) {}
 
  private:
   void update(const LambOptions& options, std::int64_t step, Batch& batch) override;

@@ -5,8 +5,8 @@
 
 namespace anyaccel {
 
-/// True when `text` is what `pattern` says; `*` stands for any text, also none. Takes at most the product of both lengths: patterns come from
-/// strangers' files, too.
+/// True when `text` is what `pattern` says; `*` stands for any text, also none. Takes at most the
+/// product of both lengths: patterns come from strangers' files, too.
 inline bool matches_pattern(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0, t = 0, star = std::string_view::npos, retry = 0;
   while (t < text.size()) {

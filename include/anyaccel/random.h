@@ -17,7 +17,8 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// As Python's `torch.random`: the functions that speak of the host generator and all devices at once.
+/// As Python's `torch.random`: the functions that speak of the host generator and all devices at
+/// once.
 class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
@@ -36,8 +37,8 @@ class ANYACCEL_API Random {
   Accelerator* accelerator_;
 };
 
-/// Keeps the states of the host generator and of all devices' and puts them back at the end of the scope.
-/// As torch.random.fork_rng.
+/// Keeps the states of the host generator and of all devices' and puts them back at the end of the
+/// scope. As torch.random.fork_rng.
 class ANYACCEL_API RngGuard {
  public:
   explicit RngGuard(Accelerator& accelerator);

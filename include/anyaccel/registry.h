@@ -1,4 +1,5 @@
-// The registry: which backends there are, which one was chosen and why. sdk/registration.h adds backends.
+// The registry: which backends there are, which one was chosen and why. sdk/registration.h adds
+// backends.
 #pragma once
 
 #include <memory>
@@ -32,17 +33,20 @@ struct Detection {
 /// Names of all backends in the order of probing. Thread-safe.
 ANYACCEL_API std::vector<std::string> registered_backends();
 
-/// Probes all backends and says which would be chosen, without choosing or starting it. Never throws: where
-/// get_accelerator() would throw, `accelerator` is empty and `reason` has the message. Thread-safe.
+/// Probes all backends and says which would be chosen, without choosing or starting it. Never
+/// throws: where get_accelerator() would throw, `accelerator` is empty and `reason` has the
+/// message. Thread-safe.
 ANYACCEL_API Detection detect();
 
-/// What get_accelerator() went by; probes first when nothing was chosen yet. Never throws. Thread-safe.
+/// What get_accelerator() went by; probes first when nothing was chosen yet. Never throws.
+/// Thread-safe.
 ANYACCEL_API Detection detection();
 
-/// The accelerator of this process; chosen at the first call, as `DS_ACCELERATOR` says or by probing.
-/// Throws `invalid_argument` for an unknown name (with the known ones), `unavailable` for a named
-/// accelerator that cannot run (with its reason), or, with ANYACCEL_STRICT=1, instead of falling to
-/// the CPU. A call after a failed one tries again. Thread-safe; at most 5 ns once chosen.
+/// The accelerator of this process; chosen at the first call, as `DS_ACCELERATOR` says or by
+/// probing. Throws `invalid_argument` for an unknown name (with the known ones), `unavailable` for
+/// a named accelerator that cannot run (with its reason), or, with ANYACCEL_STRICT=1, instead of
+/// falling to the CPU. A call after a failed one tries again. Thread-safe; at most 5 ns once
+/// chosen.
 inline Accelerator& get_accelerator();
 
 /// Makes `backend` the accelerator of this process. References from earlier calls stay valid and
@@ -52,11 +56,13 @@ ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 /// The same for a registered name. Throws as get_accelerator() does for `DS_ACCELERATOR=name`.
 ANYACCEL_API void set_accelerator(const std::string& name);
 
-/// Makes an accelerator that get_accelerator() gave before the one of this process again. Thread-safe.
+/// Makes an accelerator that get_accelerator() gave before the one of this process again.
+/// Thread-safe.
 ANYACCEL_API void set_accelerator(Accelerator& accelerator);
 
-/// The accelerator of a registered name, without making it the one of this process: the chosen one where it has that name, else
-/// one that is made at the first call and kept. Throws as set_accelerator(name) does. Thread-safe.
+/// The accelerator of a registered name, without making it the one of this process: the chosen one
+/// where it has that name, else one that is made at the first call and kept. Throws as
+/// set_accelerator(name) does. Thread-safe.
 ANYACCEL_API Accelerator& accelerator_of(const std::string& name);
 
 /// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's

@@ -10,11 +10,12 @@ namespace anyaccel {
 
 class Event;
 
-/// A stream of the accelerator: a value, cheap to copy, comparable. It names a queue that the backend
-/// owns; the queue lives as long as the process. Thread-safe as far as torch's stream is.
+/// A stream of the accelerator: a value, cheap to copy, comparable. It names a queue that the
+/// backend owns; the queue lives as long as the process. Thread-safe as far as torch's stream is.
 class ANYACCEL_API Stream {
  public:
-  /// `index` is our device index, which on devices without indexed names torch's object does not carry.
+  /// `index` is our device index, which on devices without indexed names torch's object does not
+  /// carry.
   Stream(c10::Stream stream, DeviceIndex index) : stream_(stream), index_(index) {}
 
   c10::StreamId id() const noexcept { return stream_.id(); }
@@ -24,7 +25,8 @@ class ANYACCEL_API Stream {
 
   /// True when all work queued so far is done. Always true on a synchronous device.
   [[nodiscard]] bool query() const;
-  /// Blocks the host until the work queued so far is done; throws `device_error` where that work failed.
+  /// Blocks the host until the work queued so far is done; throws `device_error` where that work
+  /// failed.
   void synchronize() const;
   /// Work queued on this stream from now on waits for `event`. Returns at once.
   void wait_event(const Event& event) const;
@@ -44,8 +46,8 @@ class ANYACCEL_API Stream {
   DeviceIndex index_;
 };
 
-/// Makes a stream current on this thread, with its device, and puts both back at the end of the scope.
-/// What `with get_accelerator().stream(s):` is in Python.
+/// Makes a stream current on this thread, with its device, and puts both back at the end of the
+/// scope. What `with get_accelerator().stream(s):` is in Python.
 class ANYACCEL_API StreamGuard {
  public:
   StreamGuard(Accelerator& accelerator, const Stream& stream);

@@ -38,21 +38,22 @@ bool of_this_maker(const DeviceFiles& files, const fs::path& device) {
 sdk::Probe probe(const DeviceFiles& files) {
   const auto folder = fs::path(env("ANYACCEL_DEVICE_ROOT").value_or("/")) / files.folder;
   const auto numbers = numbered_files(folder, files.prefix);
-  const auto present = static_cast<int>(std::count_if(numbers.begin(), numbers.end(), [&](int number) {
-    return of_this_maker(files, folder / (files.prefix + std::to_string(number)));
-  }));
+  const auto present =
+      static_cast<int>(std::count_if(numbers.begin(), numbers.end(), [&](int number) {
+        return of_this_maker(files, folder / (files.prefix + std::to_string(number)));
+      }));
   const auto pattern = (folder / files.prefix).string() + "*";
-  const std::string maker = files.attribute == nullptr
-                                ? std::string()
-                                : std::string(" whose ") + files.attribute + " is " + files.attribute_value;
+  const std::string maker = files.attribute == nullptr ? std::string()
+                                                       : std::string(" whose ") + files.attribute +
+                                                             " is " + files.attribute_value;
   if (present == 0) return {.device_count = 0, .reason = "there is no " + pattern + maker};
   const auto found = pattern + maker;
   const auto list = files.visible == nullptr ? std::nullopt : env(files.visible);
   if (!list) return {.device_count = present, .reason = found};
   const int count = count_visible(*list, present, files.visible_ids);
   return {.device_count = count,
-          .reason = found + ", of which " + std::to_string(present) + " are there and " + files.visible + "=" + *list +
-                    " leaves " + std::to_string(count)};
+          .reason = found + ", of which " + std::to_string(present) + " are there and " +
+                    files.visible + "=" + *list + " leaves " + std::to_string(count)};
 }
 
 }  // namespace
@@ -60,7 +61,8 @@ sdk::Probe probe(const DeviceFiles& files) {
 std::vector<int> numbered_files(const fs::path& folder, std::string_view prefix) noexcept {
   std::vector<int> numbers;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const auto name = entry->path().filename().string();
     if (name.size() <= prefix.size() || name.compare(0, prefix.size(), prefix) != 0) continue;
     const int number = parse_number(std::string_view(name).substr(prefix.size()));
@@ -87,7 +89,8 @@ sdk::Probe probe_device_files(const DeviceFiles& files) noexcept {
   try {
     return probe(files);
   } catch (const std::exception& error) {
-    return {.device_count = 0, .reason = std::string("its device files could not be read: ") + error.what()};
+    return {.device_count = 0,
+            .reason = std::string("its device files could not be read: ") + error.what()};
   }
 }
 

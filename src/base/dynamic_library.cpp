@@ -19,9 +19,11 @@ DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool glob
     : stays_(unload == Unload::never), name_(name) {
   // dlopen("") would give the program itself.
   if (name.empty())
-    throw Error(ErrorCode::invalid_argument, "DynamicLibrary", {.what = "the name of a library is empty"});
+    throw Error(ErrorCode::invalid_argument, "DynamicLibrary",
+                {.what = "the name of a library is empty"});
   // RTLD_NOW: a missing symbol is reported here and not in the middle of a run.
-  handle_ = ::dlopen(name.c_str(), RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL) | (stays_ ? RTLD_NODELETE : 0));
+  handle_ = ::dlopen(name.c_str(),
+                     RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL) | (stays_ ? RTLD_NODELETE : 0));
   if (handle_ == nullptr)
     throw Error(ErrorCode::unavailable, "DynamicLibrary",
                 {.what = "cannot open the library " + name + ": " + loader_reason()});
@@ -30,7 +32,9 @@ DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool glob
 DynamicLibrary::~DynamicLibrary() { close(); }
 
 DynamicLibrary::DynamicLibrary(DynamicLibrary&& other) noexcept
-    : handle_(std::exchange(other.handle_, nullptr)), stays_(other.stays_), name_(std::move(other.name_)) {}
+    : handle_(std::exchange(other.handle_, nullptr)),
+      stays_(other.stays_),
+      name_(std::move(other.name_)) {}
 
 DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
   if (this == &other) return *this;
@@ -41,7 +45,8 @@ DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
   return *this;
 }
 
-DynamicLibrary DynamicLibrary::try_open(const std::string& name, std::string* reason, Unload unload) noexcept try {
+DynamicLibrary DynamicLibrary::try_open(const std::string& name, std::string* reason,
+                                        Unload unload) noexcept try {
   return DynamicLibrary(name, unload);
 } catch (const std::exception& error) {
   if (reason != nullptr) *reason = error.what();
@@ -56,7 +61,8 @@ void* DynamicLibrary::get(const char* symbol) const {
   void* const address = find(symbol);
   if (address != nullptr) return address;
   const std::string who = name_.empty() ? "(none open)" : name_;
-  throw Error(ErrorCode::unavailable, "DynamicLibrary", {.what = "the library " + who + " has no symbol " + symbol});
+  throw Error(ErrorCode::unavailable, "DynamicLibrary",
+              {.what = "the library " + who + " has no symbol " + symbol});
 }
 
 void DynamicLibrary::close() noexcept {

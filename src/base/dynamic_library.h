@@ -14,18 +14,21 @@ class ANYACCEL_API DynamicLibrary {
  public:
   enum class Unload {
     when_destroyed,
-    never,  ///< libraries that register things, or start threads, must not go while the process lives
+    never,  ///< libraries that register things, or start threads, must not go while the process
+            ///< lives
   };
 
   DynamicLibrary() = default;
   /// `name` is a path, or a file name looked up as the loader does. `global`: its symbols serve
   /// libraries opened later. Throws `unavailable` with the loader's reason.
-  explicit DynamicLibrary(const std::string& name, Unload unload = Unload::when_destroyed, bool global = false);
+  explicit DynamicLibrary(const std::string& name, Unload unload = Unload::when_destroyed,
+                          bool global = false);
   ~DynamicLibrary();
   DynamicLibrary(DynamicLibrary&& other) noexcept;
   DynamicLibrary& operator=(DynamicLibrary&& other) noexcept;
 
-  /// The same without exceptions: on failure an empty object, and the loader's reason in `reason` if given.
+  /// The same without exceptions: on failure an empty object, and the loader's reason in `reason`
+  /// if given.
   static DynamicLibrary try_open(const std::string& name, std::string* reason = nullptr,
                                  Unload unload = Unload::when_destroyed) noexcept;
 

@@ -22,10 +22,12 @@ bool env_flag(const char* name) {
   auto value = env(name);
   if (!value) return false;
   std::string lower = *value;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   if (lower == "1" || lower == "true" || lower == "yes" || lower == "on") return true;
   if (lower == "0" || lower == "false" || lower == "no" || lower == "off") return false;
-  throw Error(ErrorCode::invalid_argument, name, {.what = "not a yes or no", .got = *value, .want = "0 or 1"});
+  throw Error(ErrorCode::invalid_argument, name,
+              {.what = "not a yes or no", .got = *value, .want = "0 or 1"});
 }
 
 std::optional<long> env_int(const char* name, long low, long high) {
@@ -35,9 +37,10 @@ std::optional<long> env_int(const char* name, long low, long high) {
   const char* end = value->data() + value->size();
   const auto [stop, error] = std::from_chars(value->data(), end, number);
   if (error != std::errc() || stop != end || number < low || number > high)
-    throw Error(
-        ErrorCode::invalid_argument, name,
-        {.what = "not a number in range", .got = *value, .want = std::to_string(low) + " to " + std::to_string(high)});
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "not a number in range",
+                 .got = *value,
+                 .want = std::to_string(low) + " to " + std::to_string(high)});
   return number;
 }
 
@@ -48,13 +51,21 @@ std::optional<std::int64_t> env_bytes(const char* name) {
   errno = 0;
   const double number = std::strtod(text->c_str(), &end);
   const std::string unit = end;
-  const double factor = unit.empty() ? 1 : unit == "K" ? 1024 : unit == "M" ? 1048576 : unit == "G" ? 1073741824 : 0;
+  const double factor = unit.empty()  ? 1
+                        : unit == "K" ? 1024
+                        : unit == "M" ? 1048576
+                        : unit == "G" ? 1073741824
+                                      : 0;
   if (end == text->c_str() || errno != 0 || factor == 0 || !(number >= 0) || number * factor > 9e18)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "not a size", .got = quoted_text(*text), .want = "bytes, or a number with K, M or G"});
+                {.what = "not a size",
+                 .got = quoted_text(*text),
+                 .want = "bytes, or a number with K, M or G"});
   return static_cast<std::int64_t>(number * factor);
 }
 
-int started_ranks() { return static_cast<int>(env_int("WORLD_SIZE", 1, std::numeric_limits<int>::max()).value_or(1)); }
+int started_ranks() {
+  return static_cast<int>(env_int("WORLD_SIZE", 1, std::numeric_limits<int>::max()).value_or(1));
+}
 
 }  // namespace anyaccel

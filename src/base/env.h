@@ -16,9 +16,11 @@ ANYACCEL_API std::optional<std::string> env(const char* name);
 ANYACCEL_API bool env_flag(const char* name);
 /// A whole number within [low, high]; nothing when unset; anything else throws `invalid_argument`.
 ANYACCEL_API std::optional<long> env_int(const char* name, long low, long high);
-/// Bytes, or a number with K, M or G (1024s); nothing when unset; anything else throws `invalid_argument`.
+/// Bytes, or a number with K, M or G (1024s); nothing when unset; anything else throws
+/// `invalid_argument`.
 ANYACCEL_API std::optional<std::int64_t> env_bytes(const char* name);
-/// How many ranks a launcher started: WORLD_SIZE, 1 when unset. Throws `invalid_argument` for what is no number above 0.
+/// How many ranks a launcher started: WORLD_SIZE, 1 when unset. Throws `invalid_argument` for what
+/// is no number above 0.
 ANYACCEL_API int started_ranks();
 
 }  // namespace anyaccel

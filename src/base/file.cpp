@@ -18,14 +18,17 @@ namespace anyaccel {
 
 namespace {
 
-[[noreturn]] void fail(const char* where, const char* what, const std::filesystem::path& path, int error) {
+[[noreturn]] void fail(const char* where, const char* what, const std::filesystem::path& path,
+                       int error) {
   const ErrorCode code = error == ENOENT ? ErrorCode::not_found : ErrorCode::io;
-  throw Error(code, where, {.what = std::string(what) + " " + path.string() + ": " + std::strerror(error)});
+  throw Error(code, where,
+              {.what = std::string(what) + " " + path.string() + ": " + std::strerror(error)});
 }
 
 [[noreturn]] void too_large(const std::filesystem::path& path, std::size_t limit) {
   throw Error(ErrorCode::corrupt, "read_file",
-              {.what = path.string() + " is too large", .want = "at most " + std::to_string(limit) + " bytes"});
+              {.what = path.string() + " is too large",
+               .want = "at most " + std::to_string(limit) + " bytes"});
 }
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
@@ -46,19 +49,22 @@ const char* kind_name(mode_t mode) {
 enum class Accept { regular, input };
 
 bool is_input(const struct stat& info, int descriptor) {
-  return S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && (info.st_rdev == ::makedev(1, 3) || ::isatty(descriptor)));
+  return S_ISFIFO(info.st_mode) ||
+         (S_ISCHR(info.st_mode) && (info.st_rdev == ::makedev(1, 3) || ::isatty(descriptor)));
 }
 
-/// Returns a descriptor, or a negative number if the file cannot be opened. Then `info.st_mode` is the rejected mode,
-/// or 0 with the reason in errno.
+/// Returns a descriptor, or a negative number if the file cannot be opened. Then `info.st_mode` is
+/// the rejected mode, or 0 with the reason in errno.
 int open_file(const std::filesystem::path& path, Accept accept, struct stat& info) {
   info = {};
   // stat() before open(), because opening a device may have side effects.
   if (::stat(path.c_str(), &info) != 0) return info.st_mode = 0, -1;
   const bool wait = accept == Accept::input && !S_ISREG(info.st_mode);
-  if (!S_ISREG(info.st_mode) && !(wait && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode)))) return -1;
+  if (!S_ISREG(info.st_mode) && !(wait && (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))))
+    return -1;
   // Without O_NONBLOCK, a FIFO that replaces the file now would block us.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (wait ? 0 : O_NONBLOCK));
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | (wait ? 0 : O_NONBLOCK));
   if (descriptor < 0 || ::fstat(descriptor, &info) != 0) {
     const int error = errno;
     if (descriptor >= 0) ::close(descriptor);
@@ -74,7 +80,8 @@ int open_or_fail(const std::filesystem::path& path, Accept accept, const char* w
   struct stat info {};
   const int descriptor = open_file(path, accept, info);
   if (descriptor >= 0) return descriptor;
-  if (info.st_mode == 0 || S_ISDIR(info.st_mode)) fail(where, "cannot read", path, info.st_mode == 0 ? errno : EISDIR);
+  if (info.st_mode == 0 || S_ISDIR(info.st_mode))
+    fail(where, "cannot read", path, info.st_mode == 0 ? errno : EISDIR);
   throw Error(ErrorCode::io, where,
               {.what = "cannot read " + path.string(),
                .got = kind_name(info.st_mode),
@@ -136,7 +143,8 @@ std::string read_input(const std::filesystem::path& path, std::size_t limit) {
   return read_or_fail(path, Accept::input, limit);
 }
 
-std::optional<std::string> try_read_file(const std::filesystem::path& path, std::size_t limit) noexcept try {
+std::optional<std::string> try_read_file(const std::filesystem::path& path,
+                                         std::size_t limit) noexcept try {
   struct stat info {};
   const int descriptor = open_file(path, Accept::regular, info);
   std::string content;
@@ -147,7 +155,8 @@ std::optional<std::string> try_read_file(const std::filesystem::path& path, std:
 }
 
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept try {
-  std::array<char, 8192> text;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used
+  std::array<char, 8192>
+      text;  // NOLINT(cppcoreguidelines-pro-type-member-init): read() fills what is used
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return std::nullopt;
   const ssize_t count = ::read(descriptor, text.data(), text.size());
@@ -161,18 +170,22 @@ std::optional<std::string> try_read_kernel_file(const std::string& path) noexcep
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   // A link is followed, so that it keeps pointing at the file it pointed at.
   std::error_code ignored;
-  if (std::filesystem::is_symlink(path_, ignored)) path_ = std::filesystem::weakly_canonical(path_, ignored);
+  if (std::filesystem::is_symlink(path_, ignored))
+    path_ = std::filesystem::weakly_canonical(path_, ignored);
   // O_EXCL: neither another writer's file nor one left by a killed process is reused.
   static std::atomic<unsigned> counter{0};
   do {
-    aside_ = path_.string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+    aside_ =
+        path_.string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
-  // Says that somebody still writes it, see FileGroup. File systems without locks leave such files alone as well.
+  // Says that somebody still writes it, see FileGroup. File systems without locks leave such files
+  // alone as well.
   static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};
-  if (::stat(path_.c_str(), &old) == 0) static_cast<void>(::fchmod(descriptor_, old.st_mode & 07777));
+  if (::stat(path_.c_str(), &old) == 0)
+    static_cast<void>(::fchmod(descriptor_, old.st_mode & 07777));
 }
 
 AtomicFile::~AtomicFile() {
@@ -206,8 +219,9 @@ void AtomicFile::commit() {
   struct stat now {
   }, mine{};
   // finish_file_group() of another process may have renamed it already.
-  const bool in_place = renamed == 0 || (::stat(path_.c_str(), &now) == 0 && ::fstat(descriptor_, &mine) == 0 &&
-                                         now.st_ino == mine.st_ino && now.st_dev == mine.st_dev);
+  const bool in_place =
+      renamed == 0 || (::stat(path_.c_str(), &now) == 0 && ::fstat(descriptor_, &mine) == 0 &&
+                       now.st_ino == mine.st_ino && now.st_dev == mine.st_dev);
   ::close(std::exchange(descriptor_, -1));
   if (!in_place) {
     ::unlink(aside_.c_str());

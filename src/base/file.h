@@ -16,33 +16,39 @@ inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
 /// Limit for programs and shared libraries.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;
 
-/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never blocks: a FIFO, device,
-/// folder or socket is not opened and throws `io`. Throws `not_found` if nothing is there, and `io` with the system's
-/// reason for other failures. `where` names the caller in errors.
-ANYACCEL_API int open_regular_file(const std::filesystem::path& path, const char* where = "read_file");
+/// Opens a regular file for reading and returns its descriptor, which the caller closes. Never
+/// blocks: a FIFO, device, folder or socket is not opened and throws `io`. Throws `not_found` if
+/// nothing is there, and `io` with the system's reason for other failures. `where` names the caller
+/// in errors.
+ANYACCEL_API int open_regular_file(const std::filesystem::path& path,
+                                   const char* where = "read_file");
 
-/// Returns the content of a regular file, including files that report size 0, such as those under /proc.
-/// Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
-ANYACCEL_API std::string read_file(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
+/// Returns the content of a regular file, including files that report size 0, such as those under
+/// /proc. Throws as open_regular_file() does, and `corrupt` for a file of more than `limit` bytes.
+ANYACCEL_API std::string read_file(const std::filesystem::path& path,
+                                   std::size_t limit = kMaxTextFile);
 
 /// Like read_file(), but returns nothing instead of throwing.
 ANYACCEL_API std::optional<std::string> try_read_file(const std::filesystem::path& path,
                                                       std::size_t limit = kMaxTextFile) noexcept;
 
-/// Opens an input that the user named on the command line: a regular file, a pipe (waits for its writer), a terminal or
-/// /dev/null. Throws `io` for other devices, folders and sockets.
+/// Opens an input that the user named on the command line: a regular file, a pipe (waits for its
+/// writer), a terminal or /dev/null. Throws `io` for other devices, folders and sockets.
 ANYACCEL_API int open_input(const std::filesystem::path& path, const char* where = "read_file");
 
 /// Like read_file(), for inputs that open_input() accepts.
-ANYACCEL_API std::string read_input(const std::filesystem::path& path, std::size_t limit = kMaxTextFile);
+ANYACCEL_API std::string read_input(const std::filesystem::path& path,
+                                    std::size_t limit = kMaxTextFile);
 
-/// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one read, half the time.
+/// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one
+/// read, half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
 
-/// A file that replaces `path` only when it is complete: it is written to a temporary file in the same folder, flushed
-/// to the disk, and renamed. Without `commit()`, the destructor deletes the temporary file and `path` does not change.
-/// Failures (disk full, quota, no permission) throw `io` with the path and the system's reason. Not thread-safe. Two
-/// writers of one path do not interfere; the last one to commit wins.
+/// A file that replaces `path` only when it is complete: it is written to a temporary file in the
+/// same folder, flushed to the disk, and renamed. Without `commit()`, the destructor deletes the
+/// temporary file and `path` does not change. Failures (disk full, quota, no permission) throw `io`
+/// with the path and the system's reason. Not thread-safe. Two writers of one path do not
+/// interfere; the last one to commit wins.
 class ANYACCEL_API AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -52,8 +58,8 @@ class ANYACCEL_API AtomicFile {
 
   void write(const void* data, std::size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  /// Flushes the written data to the disk. Flush all files that belong together before committing the first one,
-  /// because a full disk often shows up only here. Do not write after flush().
+  /// Flushes the written data to the disk. Flush all files that belong together before committing
+  /// the first one, because a full disk often shows up only here. Do not write after flush().
   void flush();
   /// Flushes file and folder and renames the file to `path`. At most once.
   void commit();
@@ -70,6 +76,7 @@ class ANYACCEL_API AtomicFile {
 };
 
 /// Replaces a file's content atomically, as AtomicFile does.
-ANYACCEL_API void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+ANYACCEL_API void write_file_atomically(const std::filesystem::path& path,
+                                        std::string_view content);
 
 }  // namespace anyaccel

@@ -33,15 +33,17 @@ void remove_if_abandoned(const fs::path& path) {
 
 void remove_abandoned(const fs::path& folder, const std::string& name) {
   std::error_code error;
-  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+  for (auto it = fs::directory_iterator(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
     if (it->path().filename().string().starts_with(name + kPart)) remove_if_abandoned(it->path());
   }
 }
 
-/// The note may have come with a folder from elsewhere: it can move files of this folder alone, and only onto the name that they bear.
+/// The note may have come with a folder from elsewhere: it can move files of this folder alone, and
+/// only onto the name that they bear.
 bool plausible(const std::string& aside, const std::string& name) {
-  return !name.empty() && name.find('/') == std::string::npos && aside.find('/') == std::string::npos &&
-         aside.starts_with(name + kPart);
+  return !name.empty() && name.find('/') == std::string::npos &&
+         aside.find('/') == std::string::npos && aside.starts_with(name + kPart);
 }
 
 }  // namespace

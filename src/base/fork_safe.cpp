@@ -13,7 +13,8 @@ namespace {
 // Filled once and never emptied; read by fork() in any thread.
 constexpr int kMaxMutexes = 32;
 std::array<std::atomic<ForkSafeMutex*>, kMaxMutexes> mutexes{};
-// Lock-free, as the child may use nothing else. 0 is a free place: no descriptor of ours is standard input.
+// Lock-free, as the child may use nothing else. 0 is a free place: no descriptor of ours is
+// standard input.
 constexpr int kMaxDescriptors = 256;
 std::array<std::atomic<int>, kMaxDescriptors> descriptors{};
 

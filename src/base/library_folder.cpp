@@ -10,11 +10,14 @@ fs::path own_library_folder(const char* where) {
   Dl_info own{}, program{};
   ::dladdr(reinterpret_cast<void*>(&own_library_folder), &own);
   ::dladdr(reinterpret_cast<void*>(::getauxval(AT_ENTRY)), &program);
-  if (own.dli_fbase == nullptr || own.dli_fbase != program.dli_fbase) return library_folder(where, &own_library_folder);
+  if (own.dli_fbase == nullptr || own.dli_fbase != program.dli_fbase)
+    return library_folder(where, &own_library_folder);
   // The loader's path of a program may be relative to another current folder.
   std::error_code error;
-  if (const auto path = fs::canonical("/proc/self/exe", error); !error) return path.parent_path().parent_path() / "lib";
-  throw Error(ErrorCode::unavailable, where, {.what = "the path of the program is unknown: " + error.message()});
+  if (const auto path = fs::canonical("/proc/self/exe", error); !error)
+    return path.parent_path().parent_path() / "lib";
+  throw Error(ErrorCode::unavailable, where,
+              {.what = "the path of the program is unknown: " + error.message()});
 }
 
 }  // namespace anyaccel

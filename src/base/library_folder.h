@@ -10,18 +10,21 @@
 
 namespace anyaccel {
 
-/// The folder of the library that contains a function. Throws `unavailable` if the loader does not report it.
+/// The folder of the library that contains a function. Throws `unavailable` if the loader does not
+/// report it.
 template <typename Function>
 std::filesystem::path library_folder(const char* where, Function* function) {
   Dl_info info{};
   std::error_code error;
   if (::dladdr(reinterpret_cast<void*>(function), &info) != 0 && info.dli_fname != nullptr)
-    if (auto path = std::filesystem::canonical(info.dli_fname, error); !error) return path.parent_path();
-  throw Error(ErrorCode::unavailable, where, {.what = "the loader does not report the path of a library"});
+    if (auto path = std::filesystem::canonical(info.dli_fname, error); !error)
+      return path.parent_path();
+  throw Error(ErrorCode::unavailable, where,
+              {.what = "the loader does not report the path of a library"});
 }
 
-/// The folder of AnyAccel's libraries. For a program that contains their code, such as a unit test, the folder `lib`
-/// next to the program's. Throws `unavailable` if the loader does not report it.
+/// The folder of AnyAccel's libraries. For a program that contains their code, such as a unit test,
+/// the folder `lib` next to the program's. Throws `unavailable` if the loader does not report it.
 ANYACCEL_API std::filesystem::path own_library_folder(const char* where);
 
 }  // namespace anyaccel

@@ -35,19 +35,26 @@ std::atomic<LogLevel>& level_slot() noexcept {
 
 LogLevel log_level() noexcept { return level_slot().load(std::memory_order_relaxed); }
 
-void set_log_level(LogLevel level) noexcept { level_slot().store(level, std::memory_order_relaxed); }
+void set_log_level(LogLevel level) noexcept {
+  level_slot().store(level, std::memory_order_relaxed);
+}
 
 LogLevel parse_log_level(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i)
     if (text == kNames[i]) return static_cast<LogLevel>(i);
   throw Error(ErrorCode::invalid_argument, "log_level",
-              {.what = "unknown log level", .got = quoted_text(text), .want = "error, warning, info or debug"});
+              {.what = "unknown log level",
+               .got = quoted_text(text),
+               .want = "error, warning, info or debug"});
 }
 
 void log(LogLevel level, std::string_view message) {
   if (level > log_level()) return;
   std::string line = "anyaccel: ";
-  line.append(kNames[static_cast<std::size_t>(level)]).append(": ").append(printable_text(message)).append("\n");
+  line.append(kNames[static_cast<std::size_t>(level)])
+      .append(": ")
+      .append(printable_text(message))
+      .append("\n");
   // One write a line, so that lines of several processes do not mix.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

@@ -16,7 +16,8 @@ namespace anyaccel {
 namespace {
 
 [[noreturn]] void missing(const char* file) {
-  throw Error(ErrorCode::unavailable, "process memory", {.what = std::string(file) + " does not tell it"});
+  throw Error(ErrorCode::unavailable, "process memory",
+              {.what = std::string(file) + " does not tell it"});
 }
 
 /// A number of kilobytes of /proc/self/status.
@@ -24,7 +25,8 @@ std::int64_t bytes_after(const std::string& status, const char* key) {
   const auto at = status.find(key);
   const auto digit = at == std::string::npos ? at : status.find_first_of("0123456789", at);
   std::int64_t kilobytes = -1;
-  if (digit != std::string::npos) std::from_chars(status.data() + digit, status.data() + status.size(), kilobytes);
+  if (digit != std::string::npos)
+    std::from_chars(status.data() + digit, status.data() + status.size(), kilobytes);
   if (kilobytes < 0) missing("/proc/self/status");
   return kilobytes * 1024;
 }
@@ -41,7 +43,8 @@ std::int64_t resident_bytes() {
   const std::string_view line(text.data(), static_cast<std::size_t>(count));
   const auto space = line.find(' ');
   std::int64_t pages = -1;
-  if (space != std::string_view::npos) std::from_chars(line.data() + space + 1, line.data() + line.size(), pages);
+  if (space != std::string_view::npos)
+    std::from_chars(line.data() + space + 1, line.data() + line.size(), pages);
   if (pages < 0) missing("/proc/self/statm");
   static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
   return pages * page;

@@ -41,9 +41,10 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   return false;
 }
 
-/// True if the group is the owner's private group: it has the owner's name and no other member. Debian, Ubuntu and
-/// Fedora create such a group for each user, with a umask that lets it write, so its write permission is harmless.
-/// Root's group is not private, because containers run processes of any user in it.
+/// True if the group is the owner's private group: it has the owner's name and no other member.
+/// Debian, Ubuntu and Fedora create such a group for each user, with a umask that lets it write, so
+/// its write permission is harmless. Root's group is not private, because containers run processes
+/// of any user in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);
@@ -51,8 +52,11 @@ bool is_private_group(gid_t group, uid_t owner) {
   struct passwd* found_user = nullptr;
   struct group entry {};
   struct group* found = nullptr;
-  if (::getpwuid_r(owner, &user, memory.data(), memory.size(), &found_user) != 0 || found_user == nullptr) return false;
-  if (::getgrgid_r(group, &entry, more.data(), more.size(), &found) != 0 || found == nullptr) return false;
+  if (::getpwuid_r(owner, &user, memory.data(), memory.size(), &found_user) != 0 ||
+      found_user == nullptr)
+    return false;
+  if (::getgrgid_r(group, &entry, more.data(), more.size(), &found) != 0 || found == nullptr)
+    return false;
   const std::string name = user.pw_name;
   if (name != entry.gr_name) return false;
   for (char** member = entry.gr_mem; *member != nullptr; ++member)
@@ -60,7 +64,8 @@ bool is_private_group(gid_t group, uid_t owner) {
   return !is_primary_group_of_others(group, name);
 }
 
-/// True if an access list may give rights to other users; the group's mode bits are then only an upper bound.
+/// True if an access list may give rights to other users; the group's mode bits are then only an
+/// upper bound.
 bool has_access_list(const fs::path& path) {
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
@@ -73,7 +78,8 @@ std::set<uid_t> find_trusted_users() {
   if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
     own = fs::canonical(info.dli_fname, error);
   struct stat about {};
-  // Includes the root folder even if the library is unknown, because in a user namespace its owner may have any number.
+  // Includes the root folder even if the library is unknown, because in a user namespace its owner
+  // may have any number.
   for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
     if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
     if (path == path.parent_path()) return out;
@@ -86,21 +92,25 @@ bool is_trusted_user(uid_t user) {
 }
 
 std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
-  return quoted_text(path.native()) + " belongs to user " + std::to_string(owner) + ", who could change what this " +
-         "process runs; " + what + " of your own, or change its owner (chown)";
+  return quoted_text(path.native()) + " belongs to user " + std::to_string(owner) +
+         ", who could change what this " + "process runs; " + what +
+         " of your own, or change its owner (chown)";
 }
 
-/// Returns the problem with one file or folder. `last`: it is the end of the path, so its content is used.
+/// Returns the problem with one file or folder. `last`: it is the end of the path, so its content
+/// is used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
-  if (!is_trusted_user(about.st_uid)) return foreign_owner(path, about.st_uid, folder ? "use a folder" : "use a file");
+  if (!is_trusted_user(about.st_uid))
+    return foreign_owner(path, about.st_uid, folder ? "use a folder" : "use a file");
   if (!last && (about.st_mode & S_ISVTX) != 0) return {};
   const bool others = (about.st_mode & S_IWOTH) != 0;
-  const bool group =
-      (about.st_mode & S_IWGRP) != 0 && (has_access_list(path) || !is_private_group(about.st_gid, about.st_uid));
+  const bool group = (about.st_mode & S_IWGRP) != 0 &&
+                     (has_access_list(path) || !is_private_group(about.st_gid, about.st_uid));
   if (!others && !group) return {};
   const auto who = others ? std::string("everyone") : "group " + std::to_string(about.st_gid);
-  return quoted_text(path.native()) + " is writable by " + who + ", who could change what this process runs; use " +
+  return quoted_text(path.native()) + " is writable by " + who +
+         ", who could change what this process runs; use " +
          "another folder, or remove the permission (chmod " +
          (others && group ? "go"
           : others        ? "o"
@@ -131,10 +141,12 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // Components that were checked need not be checked again, but a target may have no components.
+      // Components that were checked need not be checked again, but a target may have no
+      // components.
       if (target.is_absolute()) continue;
     } else {
-      if (auto problem = component_problem(at, about, left.empty() && kind != TrustedKind::future_folder);
+      if (auto problem =
+              component_problem(at, about, left.empty() && kind != TrustedKind::future_folder);
           !problem.empty())
         return problem;
       if (left.empty()) break;
@@ -147,8 +159,10 @@ std::string walk(const fs::path& path, TrustedKind kind) {
     at /= left.front();
     left.pop_front();
   }
-  if (kind != TrustedKind::file && !S_ISDIR(about.st_mode)) return quoted_text(at.native()) + " is not a folder";
-  if (kind == TrustedKind::file && !S_ISREG(about.st_mode)) return quoted_text(at.native()) + " is not a file";
+  if (kind != TrustedKind::file && !S_ISDIR(about.st_mode))
+    return quoted_text(at.native()) + " is not a folder";
+  if (kind == TrustedKind::file && !S_ISREG(about.st_mode))
+    return quoted_text(at.native()) + " is not a file";
   return {};
 }
 

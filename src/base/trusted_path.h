@@ -12,23 +12,26 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  future_folder  ///< a folder that may not exist yet: the existing part of its path is checked as folders above it
+  future_folder  ///< a folder that may not exist yet: the existing part of its path is checked as
+                 ///< folders above it
 };
 
-/// Returns why code must not be loaded from `path`, naming the offending file or folder and the remedy; empty if it
-/// may.
+/// Returns why code must not be loaded from `path`, naming the offending file or folder and the
+/// remedy; empty if it may.
 ///
-/// The path, each folder above it and each symbolic link on the way must belong to a trusted user and must not be
-/// writable by others or by a group, except a group whose only member is the owner. Folders above the last one may be
-/// writable if they are sticky, like /tmp, because others cannot replace the trusted user's entries there. Trusted
-/// users are the user of this process, root, and everyone who could replace AnyAccel's own library anyway: the owners
-/// of that library and of the folders above it.
+/// The path, each folder above it and each symbolic link on the way must belong to a trusted user
+/// and must not be writable by others or by a group, except a group whose only member is the owner.
+/// Folders above the last one may be writable if they are sticky, like /tmp, because others cannot
+/// replace the trusted user's entries there. Trusted users are the user of this process, root, and
+/// everyone who could replace AnyAccel's own library anyway: the owners of that library and of the
+/// folders above it.
 ///
 /// `path` must be absolute. Never throws.
-ANYACCEL_API std::string trust_problem(const std::filesystem::path& path, TrustedKind kind) noexcept;
+ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
+                                       TrustedKind kind) noexcept;
 
-/// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if code must not be
-/// loaded from that path.
+/// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if
+/// code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

@@ -12,7 +12,8 @@ struct Range {
   char32_t first, last;
 };
 
-// Unicode's default ignorable code points, line separators, and invisible format characters. Sorted.
+// Unicode's default ignorable code points, line separators, and invisible format characters.
+// Sorted.
 constexpr std::array<Range, 19> kInvisible{{{0x7f, 0x9f},
                                             {0xad, 0xad},
                                             {0x34f, 0x34f},
@@ -35,8 +36,9 @@ constexpr std::array<Range, 19> kInvisible{{{0x7f, 0x9f},
 
 bool is_invisible(char32_t c) {
   if (c < 0x20) return true;
-  const auto* const range = std::lower_bound(kInvisible.begin(), kInvisible.end(), c,
-                                             [](const Range& one, char32_t value) { return one.last < value; });
+  const auto* const range =
+      std::lower_bound(kInvisible.begin(), kInvisible.end(), c,
+                       [](const Range& one, char32_t value) { return one.last < value; });
   return range != kInvisible.end() && range->first <= c;
 }
 
@@ -67,7 +69,9 @@ Character first_character(std::string_view text) {
 
 std::string numbered_escape(const Character& c) {
   std::array<char, 16> out{};
-  const char* form = c.code > 0xffff ? "\\U%08x" : !c.valid || c.code < 0x80 ? "\\x%02x" : "\\u%04x";
+  const char* form = c.code > 0xffff             ? "\\U%08x"
+                     : !c.valid || c.code < 0x80 ? "\\x%02x"
+                                                 : "\\u%04x";
   std::snprintf(out.data(), out.size(), form, static_cast<unsigned>(c.code));
   return out.data();
 }
@@ -118,7 +122,8 @@ std::string printable_text(std::string_view text, std::size_t limit) {
       continue;
     }
     // Do not cut within a character.
-    const auto c = first_character(text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
+    const auto c = first_character(
+        text.substr(at, std::min<std::size_t>(4, (at < head ? head : text.size()) - at)));
     if (c.valid && (c.code == '\n' || c.code == '\t' || !is_invisible(c.code)))
       out += text.substr(at, c.bytes);
     else

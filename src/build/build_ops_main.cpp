@@ -1,5 +1,6 @@
-// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] [--depfile FILE TARGET] DESCRIPTION...: makes prebuilt ops in our
-// own build. Uses the service that users have, with the same descriptions and keys.
+// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] [--depfile
+// FILE TARGET] DESCRIPTION...: makes prebuilt ops in our own build. Uses the service that users
+// have, with the same descriptions and keys.
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -15,19 +16,25 @@
 
 namespace {
 
-/// Whether a device that the op is for is here, as its backend's traits tell without torch. Those that have no probe need
-/// no device, or tell through torch alone; what cannot be built for them is passed over.
+/// Whether a device that the op is for is here, as its backend's traits tell without torch. Those
+/// that have no probe need no device, or tell through torch alone; what cannot be built for them is
+/// passed over.
 bool serves_machine(const anyaccel::build::Description& op) {
   for (const auto* traits : anyaccel::built_traits())
-    if (op.serves(traits->name) && (traits->probe == nullptr || traits->probe().device_count > 0)) return true;
+    if (op.serves(traits->name) && (traits->probe == nullptr || traits->probe().device_count > 0))
+      return true;
   return op.serves("*");
 }
 
 /// For make and ninja: `target` is to be looked at again when one of these files changes.
 class Depfile {
  public:
-  Depfile(const std::string& path, const std::string& target) : out_(path) { out_ << escaped(target) << ":"; }
-  void add(const std::string& file) { out_ << " \\\n  " << escaped(std::filesystem::weakly_canonical(file).string()); }
+  Depfile(const std::string& path, const std::string& target) : out_(path) {
+    out_ << escaped(target) << ":";
+  }
+  void add(const std::string& file) {
+    out_ << " \\\n  " << escaped(std::filesystem::weakly_canonical(file).string());
+  }
   bool finish() { return static_cast<bool>(out_ << "\n" << std::flush); }
 
  private:
@@ -71,7 +78,8 @@ int main(int argc, char** argv) {
   }
   if (out.empty() || files.empty())
     return std::fputs(
-               "usage: anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] [--fatal-warnings] "
+               "usage: anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] "
+               "[--fatal-warnings] "
                "[--depfile FILE TARGET] FILE.op...\n",
                stderr),
            2;
@@ -86,9 +94,11 @@ int main(int argc, char** argv) {
     for (const auto& file : files) {
       const auto op = read_op(file);
       if (dependencies)
-        for (const auto& [name, path] : key_files(op, settings.paths)) dependencies->add(path.string());
+        for (const auto& [name, path] : key_files(op, settings.paths))
+          dependencies->add(path.string());
       if (machine && !serves_machine(op.description)) {
-        std::printf("not prebuilt: %s, this machine has no device for it\n", op.description.name.c_str());
+        std::printf("not prebuilt: %s, this machine has no device for it\n",
+                    op.description.name.c_str());
         continue;
       }
       try {
@@ -98,7 +108,8 @@ int main(int argc, char** argv) {
         std::printf("not prebuilt: %s\n", error.what());
       }
     }
-    if (dependencies && !dependencies->finish()) throw std::runtime_error("cannot write " + depfile);
+    if (dependencies && !dependencies->finish())
+      throw std::runtime_error("cannot write " + depfile);
   } catch (const std::exception& error) {
     return std::fprintf(stderr, "anyaccel_build_ops: %s\n", error.what()), 1;
   }

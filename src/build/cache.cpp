@@ -49,7 +49,8 @@ void make_parents(const fs::path& folder, const fs::path& cache) {
 /// `<op>-<24 digits of the key>`: nothing else in the folder is looked at.
 bool is_entry(const std::string& name) {
   const auto dash = name.rfind('-');
-  return dash != std::string::npos && dash > 0 && name.front() != '.' && name.size() - dash - 1 == 24 &&
+  return dash != std::string::npos && dash > 0 && name.front() != '.' &&
+         name.size() - dash - 1 == 24 &&
          name.find_first_not_of("0123456789abcdef", dash + 1) == std::string::npos;
 }
 
@@ -71,7 +72,8 @@ std::int64_t since_1970(std::chrono::system_clock::time_point time) {
 std::int64_t last_use(const fs::path& folder) {
   struct stat info {};
   for (const auto& file : manifests(folder))
-    if (::stat(file.c_str(), &info) == 0) return info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
+    if (::stat(file.c_str(), &info) == 0)
+      return info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
   return 0;
 }
 
@@ -106,7 +108,8 @@ void Cache::prepare() const {
   struct stat info {};
   if (::stat(folder_.c_str(), &info) != 0) fail(folder_, "cannot be read", errno);
   if (S_ISDIR(info.st_mode) && info.st_uid != ::geteuid())
-    fail(folder_, "belongs to user " + std::to_string(info.st_uid) + ", who could change what this process runs");
+    fail(folder_, "belongs to user " + std::to_string(info.st_uid) +
+                      ", who could change what this process runs");
   require_trust(TrustedKind::folder);
   make_folder(folder_ / "locks", folder_);
   make_folder(folder_ / "memo", folder_);
@@ -115,29 +118,34 @@ void Cache::prepare() const {
 fs::path Cache::memo_folder() const noexcept try {
   auto memo = folder_ / "memo";
   struct stat info {};
-  if (::lstat(memo.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return {};
+  if (::lstat(memo.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid())
+    return {};
   return trust_problem(memo, TrustedKind::folder).empty() ? memo : fs::path();
 } catch (...) {
   return {};
 }
 
-bool Cache::is_trusted() const noexcept { return trust_problem(folder_, TrustedKind::folder).empty(); }
+bool Cache::is_trusted() const noexcept {
+  return trust_problem(folder_, TrustedKind::folder).empty();
+}
 
 bool Cache::is_shared() const {
   if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");
   struct statfs info {};
   if (::statfs(folder_.c_str(), &info) != 0) return false;
-  // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs, glusterfs and others). Numbers of
-  // linux/magic.h and of their own sources.
-  constexpr std::array<std::uint32_t, 14> kShared{0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0,
-                                                  0x47504653, 0x00c36400, 0x19830326, 0x5346414f, 0x01021997,
-                                                  0x7461636f, 0x01161970, 0x73757245, 0x65735546};
-  return std::find(kShared.begin(), kShared.end(), static_cast<std::uint32_t>(info.f_type)) != kShared.end();
+  // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs,
+  // glusterfs and others). Numbers of linux/magic.h and of their own sources.
+  constexpr std::array<std::uint32_t, 14> kShared{
+      0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653, 0x00c36400,
+      0x19830326, 0x5346414f, 0x01021997, 0x7461636f, 0x01161970, 0x73757245, 0x65735546};
+  return std::find(kShared.begin(), kShared.end(), static_cast<std::uint32_t>(info.f_type)) !=
+         kShared.end();
 }
 
 void Cache::require_room() const {
   constexpr std::size_t kSmallBuild = 1 << 20;
-  if (const int error = write_error(folder_, kSmallBuild); error != 0) fail(folder_, "cannot be written", error);
+  if (const int error = write_error(folder_, kSmallBuild); error != 0)
+    fail(folder_, "cannot be written", error);
 }
 
 int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
@@ -166,7 +174,8 @@ int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
   return ENOMEM;
 }
 
-void Cache::prefer(const std::string& op, const std::string& content, const std::string& name) const {
+void Cache::prefer(const std::string& op, const std::string& content,
+                   const std::string& name) const {
   make_folder(folder_ / kPreferred, folder_);
   write_file_atomically(folder_ / kPreferred / (op + "-" + content.substr(0, 24)), name + "\n");
 }
@@ -193,8 +202,9 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
       remove_entry(to);
     } else {
       // Another machine may run it: a file that is renamed stays the one it has open.
-      const auto aside = folder_ / (kAside + std::to_string(::getpid()) + "-" +
-                                    std::to_string(since_1970(std::chrono::system_clock::now())) + "-" + name);
+      const auto aside =
+          folder_ / (kAside + std::to_string(::getpid()) + "-" +
+                     std::to_string(since_1970(std::chrono::system_clock::now())) + "-" + name);
       fs::rename(to, aside, ignored);
       static_cast<void>(::utimensat(AT_FDCWD, aside.c_str(), nullptr, 0));
     }
@@ -222,7 +232,8 @@ std::vector<Entry> Cache::entries() const {
 
 bool Cache::remove_entry(const fs::path& folder) const {
   // Out of sight first, in one step: nobody finds half of it.
-  const auto aside = folder_ / (kTrash + std::to_string(::getpid()) + "-" + folder.filename().string());
+  const auto aside =
+      folder_ / (kTrash + std::to_string(::getpid()) + "-" + folder.filename().string());
   std::error_code error;
   fs::rename(folder, aside, error);
   if (error) return false;
@@ -269,7 +280,8 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
     if (ignored) continue;
     // Killed before it had its lock: nothing else takes an hour there.
-    const bool ownerless = !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
+    const bool ownerless =
+        !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
     // A lock of another machine may not be seen; no build takes a day.
     const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
                       (ownerless || FileLock::try_exclusive(item.path() / kOwner));
@@ -291,7 +303,9 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
   return 0;
 }
 
-std::int64_t Cache::size_limit() { return env_bytes("ANYACCEL_OP_CACHE_SIZE").value_or(std::int64_t{2} << 30); }
+std::int64_t Cache::size_limit() {
+  return env_bytes("ANYACCEL_OP_CACHE_SIZE").value_or(std::int64_t{2} << 30);
+}
 
 PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();

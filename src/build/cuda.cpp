@@ -33,18 +33,21 @@ std::string no_cuda_in(const LibTorch& torch) {
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity) {
   const auto release = nvcc_release(nvcc_identity);
   // A LibTorch that says the major version alone agrees with all of it.
-  if (torch.cuda.empty() || release.empty() || release == torch.cuda || torch.cuda == major_of(release)) return {};
+  if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
+      torch.cuda == major_of(release))
+    return {};
   const auto both = "nvcc is of CUDA " + release + ", LibTorch of CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
     log_once(LogLevel::info, "cuda minor", both + ": they fit together, within one major version");
     return {};
   }
   if (env_flag("DS_SKIP_CUDA_CHECK")) {
-    log_once(LogLevel::warning, "cuda major", both + "; DS_SKIP_CUDA_CHECK says to build all the same");
+    log_once(LogLevel::warning, "cuda major",
+             both + "; DS_SKIP_CUDA_CHECK says to build all the same");
     return {};
   }
-  return both + ": their major versions must be equal; set CUDA_HOME to a toolkit of CUDA " + major_of(torch.cuda) +
-         ", or DS_SKIP_CUDA_CHECK=1 to build all the same";
+  return both + ": their major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
+         major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build all the same";
 }
 
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags) {
@@ -52,7 +55,8 @@ std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& fla
   std::vector<std::string> out;
   for (const auto& flag : flags) {
     if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at its commas
-    const bool both = std::any_of(kBoth.begin(), kBoth.end(), [&](auto begin) { return flag.starts_with(begin); });
+    const bool both = std::any_of(kBoth.begin(), kBoth.end(),
+                                  [&](auto begin) { return flag.starts_with(begin); });
     out.push_back(both ? flag : "-Xcompiler=" + flag);
   }
   return out;

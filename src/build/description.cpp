@@ -22,9 +22,10 @@ struct Line {
 };
 
 [[noreturn]] void fail(const Line& line, const std::string& what, const std::string& want = {}) {
-  throw Error(
-      ErrorCode::corrupt, kWhere,
-      {.what = "line " + std::to_string(line.number) + ": " + what, .got = quoted_text(line.value), .want = want});
+  throw Error(ErrorCode::corrupt, kWhere,
+              {.what = "line " + std::to_string(line.number) + ": " + what,
+               .got = quoted_text(line.value),
+               .want = want});
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -49,11 +50,13 @@ std::vector<Line> read_lines(std::string_view text) {
     if (line.empty() || line.front() == '#') continue;
     const auto equals = line.find('=');
     const Line whole{number, {}, std::string(line)};
-    if (std::any_of(line.begin(), line.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    if (std::any_of(line.begin(), line.end(),
+                    [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
       throw Error(ErrorCode::corrupt, kWhere,
                   {.what = "line " + std::to_string(number) + ": it holds a control character"});
     if (equals == std::string_view::npos) fail(whole, "not `key = value`");
-    Line made{number, std::string(trimmed(line.substr(0, equals))), std::string(trimmed(line.substr(equals + 1)))};
+    Line made{number, std::string(trimmed(line.substr(0, equals))),
+              std::string(trimmed(line.substr(equals + 1)))};
     if (made.value.empty()) fail(whole, quoted_text(made.key) + " has no value");
     out.push_back(std::move(made));
   }
@@ -63,8 +66,9 @@ std::vector<Line> read_lines(std::string_view text) {
 /// A path that stays below the folder it belongs to.
 std::string path_of(const Line& line, std::string_view value) {
   const std::filesystem::path path{std::string(value)};
-  const bool outside = path.empty() || path.is_absolute() ||
-                       std::any_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
+  const bool outside =
+      path.empty() || path.is_absolute() ||
+      std::any_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
   if (outside || value.front() == '-' || !all_of(value, "_-+./"))
     fail(line, "not a path below the op's folder", "for example kernels/a.cpp");
   return std::string(value);
@@ -82,7 +86,8 @@ std::vector<std::string> words_of(std::string_view text) {
 
 std::vector<std::string> flags_of(const Line& line, std::string_view text, FlagsOf compiler) {
   auto flags = words_of(text);
-  if (const auto problem = find_flag_problem(flags, compiler)) fail(line, problem->what, problem->want);
+  if (const auto problem = find_flag_problem(flags, compiler))
+    fail(line, problem->what, problem->want);
   return flags;
 }
 
@@ -97,13 +102,15 @@ Source source_of(const Line& line) {
     names = trimmed(names.substr(end));
   } while (!names.empty());
   if (colon != std::string_view::npos)
-    out.flags = flags_of(line, value.substr(colon + 1), out.is_cuda() ? FlagsOf::nvcc : FlagsOf::host);
+    out.flags =
+        flags_of(line, value.substr(colon + 1), out.is_cuda() ? FlagsOf::nvcc : FlagsOf::host);
   for (const auto& file : out.files) {
     const auto type = std::filesystem::path(file).extension();
     if (type != ".cpp" && type != ".cc" && type != ".c" && type != ".cu")
       fail(line, "not a source", ".cpp, .cc, .c or .cu");
     if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
-      fail(line, quoted_text(file) + " cannot be compiled together with others", "C++ sources, or a line of its own");
+      fail(line, quoted_text(file) + " cannot be compiled together with others",
+           "C++ sources, or a line of its own");
   }
   return out;
 }
@@ -113,8 +120,9 @@ NeededHeader header_of(const Line& line) {
   const auto colon = value.find(':');
   const auto header = trimmed(value.substr(0, colon));
   if (!all_of(header, "_-+./")) fail(line, "not a header", "header: package");
-  return {std::string(header),
-          colon == std::string_view::npos ? std::string() : std::string(trimmed(value.substr(colon + 1)))};
+  return {std::string(header), colon == std::string_view::npos
+                                   ? std::string()
+                                   : std::string(trimmed(value.substr(colon + 1)))};
 }
 
 bool read_list(const Line& line, Description& out) {
@@ -124,7 +132,8 @@ bool read_list(const Line& line, Description& out) {
       const auto end = std::min(left.find(','), left.size());
       const auto name = trimmed(left.substr(0, end));
       left.remove_prefix(std::min(end + 1, left.size()));
-      if (name != "*" && !all_of(name, "_")) fail(line, "not names of backends", "for example cpu, or *");
+      if (name != "*" && !all_of(name, "_"))
+        fail(line, "not names of backends", "for example cpu, or *");
       out.backends.emplace_back(name);
     }
   } else if (line.key == "source") {
@@ -139,7 +148,8 @@ bool read_list(const Line& line, Description& out) {
       fail(line, "not a library's name", "for example uring");
     out.links.push_back(line.value);
   } else if (line.key == "flag") {
-    for (auto& flag : flags_of(line, line.value, FlagsOf::host)) out.flags.push_back(std::move(flag));
+    for (auto& flag : flags_of(line, line.value, FlagsOf::host))
+      out.flags.push_back(std::move(flag));
   } else if (line.key == "prefix") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
       fail(line, "not an absolute folder", "for example /opt/vendor/latest");
@@ -167,17 +177,20 @@ void read_single(const Line& line, Description& out) {
     if (!all_of(line.value, "_")) fail(line, "not a variable's name", "for example CCL_ROOT");
     out.prefix_variable = line.value;
   } else if (line.key == "compiler") {
-    if (line.value.front() == '-' || !all_of(line.value, "_-+./")) fail(line, "not a program's name or path");
+    if (line.value.front() == '-' || !all_of(line.value, "_-+./"))
+      fail(line, "not a program's name or path");
     out.compiler = line.value;
   } else if (line.key == "python") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
-      fail(line, "not an absolute folder", "the one with Python.h, for example /usr/include/python3.12");
+      fail(line, "not an absolute folder",
+           "the one with Python.h, for example /usr/include/python3.12");
     out.python = line.value;
   } else if (line.key == "torch") {
     if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
     out.torch = line.value == "yes";
   } else {
-    fail({line.number, {}, line.key}, "unknown key", "one of those in docs/reference/op-builders.md");
+    fail({line.number, {}, line.key}, "unknown key",
+         "one of those in docs/reference/op-builders.md");
   }
 }
 
@@ -194,7 +207,8 @@ std::string Source::name() const {
 }
 
 bool Description::serves(std::string_view backend) const {
-  return std::any_of(backends.begin(), backends.end(), [&](const auto& one) { return one == "*" || one == backend; });
+  return std::any_of(backends.begin(), backends.end(),
+                     [&](const auto& one) { return one == "*" || one == backend; });
 }
 
 bool Description::names(std::string_view backend) const {
@@ -202,7 +216,8 @@ bool Description::names(std::string_view backend) const {
 }
 
 bool Description::needs_nvcc() const {
-  return std::any_of(sources.begin(), sources.end(), [](const auto& source) { return source.is_cuda(); });
+  return std::any_of(sources.begin(), sources.end(),
+                     [](const auto& source) { return source.is_cuda(); });
 }
 
 Description parse_description(std::string_view text) {
@@ -215,12 +230,15 @@ Description parse_description(std::string_view text) {
          "`anyaccel_op = 1` as the first line");
   if (lines.front().value != "1")
     throw Error(ErrorCode::version_mismatch, kWhere,
-                {.what = "another version of the format", .got = "'" + lines.front().value + "'", .want = "1"});
+                {.what = "another version of the format",
+                 .got = "'" + lines.front().value + "'",
+                 .want = "1"});
   Description out;
   std::set<std::string> seen;
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {
     if (read_list(*line, out)) continue;
-    if (!seen.insert(line->key).second) fail(*line, quoted_text(line->key) + " appears twice", "one value");
+    if (!seen.insert(line->key).second)
+      fail(*line, quoted_text(line->key) + " appears twice", "one value");
     read_single(*line, out);
   }
   require(!out.class_name.empty(), "`class_name` is missing");
@@ -231,7 +249,8 @@ Description parse_description(std::string_view text) {
     for (const auto& flag : out.flags)
       if (!is_safe_for_nvcc(flag))
         throw Error(ErrorCode::corrupt, kWhere,
-                    {.what = "nvcc cannot get the flag " + quoted_text(flag) + ": its shell expands $ and backquotes"});
+                    {.what = "nvcc cannot get the flag " + quoted_text(flag) +
+                             ": its shell expands $ and backquotes"});
   return out;
 }
 

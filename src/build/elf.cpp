@@ -23,7 +23,8 @@ constexpr std::size_t kMaxName = 512;
 class File {
  public:
   /// Throws what open_regular_file() does.
-  explicit File(const std::filesystem::path& path) : descriptor_(open_regular_file(path, "read_elf")) {}
+  explicit File(const std::filesystem::path& path)
+      : descriptor_(open_regular_file(path, "read_elf")) {}
   ~File() { ::close(descriptor_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -31,7 +32,8 @@ class File {
   /// All of `bytes` at `offset`, or false.
   bool read(void* to, std::uint64_t bytes, std::uint64_t offset) const {
     return offset < (std::uint64_t{1} << 62) &&
-           ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+           ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) ==
+               static_cast<ssize_t>(bytes);
   }
   template <typename T>
   std::optional<std::vector<T>> table(std::uint64_t bytes, std::uint64_t offset) const {
@@ -44,7 +46,8 @@ class File {
     std::array<char, kMaxName> text{};
     if (offset >= (std::uint64_t{1} << 62)) return std::nullopt;
     const auto count = ::pread(descriptor_, text.data(), text.size(), static_cast<off_t>(offset));
-    const auto* end = count > 0 ? std::memchr(text.data(), 0, static_cast<std::size_t>(count)) : nullptr;
+    const auto* end =
+        count > 0 ? std::memchr(text.data(), 0, static_cast<std::size_t>(count)) : nullptr;
     if (end == nullptr) return std::nullopt;
     return std::string(text.data());
   }
@@ -62,7 +65,8 @@ std::string build_id_in(const std::vector<char>& notes) {
     const auto text = at + sizeof head;
     const auto content = text + padded(head.n_namesz);
     if (content + head.n_descsz > notes.size()) return {};
-    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 && std::memcmp(notes.data() + text, "GNU", 4) == 0) {
+    if (head.n_type == NT_GNU_BUILD_ID && head.n_namesz == 4 &&
+        std::memcmp(notes.data() + text, "GNU", 4) == 0) {
       std::string out;
       for (std::uint64_t i = 0; i < head.n_descsz; ++i) {
         const auto byte = static_cast<unsigned char>(notes[content + i]);
@@ -76,7 +80,8 @@ std::string build_id_in(const std::vector<char>& notes) {
 }
 
 /// Where in the file an address of the loaded library lies.
-std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
+std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments,
+                                       std::uint64_t address) {
   for (const auto& one : segments)
     if (one.p_type == PT_LOAD && address >= one.p_vaddr && address - one.p_vaddr < one.p_filesz)
       return one.p_offset + (address - one.p_vaddr);
@@ -88,14 +93,16 @@ std::optional<ElfFacts> read(const std::filesystem::path& path) {
   Elf64_Ehdr head;
   constexpr auto kOrder = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
   if (!file.read(&head, sizeof head, 0) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != kOrder || head.e_phentsize != sizeof(Elf64_Phdr))
+      head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_ident[EI_DATA] != kOrder ||
+      head.e_phentsize != sizeof(Elf64_Phdr))
     return std::nullopt;
   const auto segments = file.table<Elf64_Phdr>(head.e_phnum * sizeof(Elf64_Phdr), head.e_phoff);
   if (!segments) return std::nullopt;
   ElfFacts out;
   for (const auto& segment : *segments) {
     if (segment.p_type == PT_NOTE && out.build_id.empty())
-      if (const auto notes = file.table<char>(segment.p_filesz, segment.p_offset)) out.build_id = build_id_in(*notes);
+      if (const auto notes = file.table<char>(segment.p_filesz, segment.p_offset))
+        out.build_id = build_id_in(*notes);
     if (segment.p_type != PT_DYNAMIC) continue;
     const auto entries = file.table<Elf64_Dyn>(segment.p_filesz, segment.p_offset);
     if (!entries) return std::nullopt;
@@ -104,7 +111,8 @@ std::optional<ElfFacts> read(const std::filesystem::path& path) {
       if (entry.d_tag == DT_STRTAB) names = offset_of(*segments, entry.d_un.d_ptr);
     for (const auto& entry : *entries) {
       if (entry.d_tag == DT_NULL) break;
-      if (entry.d_tag != DT_NEEDED && entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH) continue;
+      if (entry.d_tag != DT_NEEDED && entry.d_tag != DT_RPATH && entry.d_tag != DT_RUNPATH)
+        continue;
       auto name = names ? file.name(*names + entry.d_un.d_val) : std::nullopt;
       if (!name && entry.d_tag == DT_NEEDED) return std::nullopt;
       if (entry.d_tag == DT_NEEDED)
@@ -118,13 +126,16 @@ std::optional<ElfFacts> read(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept try { return read(file); } catch (...) {
+std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept try {
+  return read(file);
+} catch (...) {
   return std::nullopt;
 }
 
 std::string library_identity(const std::filesystem::path& file) try {
   constexpr int kPages = 64;
-  if (const auto elf = read_elf(file); elf && !elf->build_id.empty()) return "build id " + elf->build_id;
+  if (const auto elf = read_elf(file); elf && !elf->build_id.empty())
+    return "build id " + elf->build_id;
   const File content(file);
   const std::uint64_t size = std::filesystem::file_size(file);
   std::array<char, 4096> page{};

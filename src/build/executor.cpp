@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 /// Enough for the first errors; templates can fill megabytes.
 constexpr std::size_t kMaxShown = 8000;
-/// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably caused by a full
-/// disk.
+/// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably
+/// caused by a full disk.
 constexpr std::uintmax_t kLittleRoom = 64 << 20;
 
 struct Job {
@@ -56,7 +56,8 @@ std::string to_repeat(const Plan& plan) {
 
 /// Returns the evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
-  if (const auto line = full_disk_line(said); !line.empty()) return "the compiler said " + quoted_text(line, 500);
+  if (const auto line = full_disk_line(said); !line.empty())
+    return "the compiler said " + quoted_text(line, 500);
   const int error = write_error(folder, 1 << 16);
   if (error == ENOSPC || error == EDQUOT) return std::strerror(error);
   std::error_code ignored;
@@ -77,16 +78,20 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
-  const auto how =
-      status > 128 ? "was ended by signal " + std::to_string(status - 128) : "ended with " + std::to_string(status);
+  const auto how = status > 128 ? "was ended by signal " + std::to_string(status - 128)
+                                : "ended with " + std::to_string(status);
   const auto folder = job.made.parent_path();
   if (const auto why = full_disk(folder, status, said); !why.empty()) {
     const auto room = fs::space(folder, error);
-    throw Error(ErrorCode::io, "op cache",
-                {.what = job.what + " failed because the disk or a quota is full: " + why + "; the compiler " + how +
-                         (error ? std::string() : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
-                         " in " + folder.parent_path().string(),
-                 .hint = "free space there, or set ANYACCEL_OP_CACHE to a folder of your own on a disk with space"});
+    throw Error(
+        ErrorCode::io, "op cache",
+        {.what = job.what + " failed because the disk or a quota is full: " + why +
+                 "; the compiler " + how +
+                 (error ? std::string()
+                        : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
+                 " in " + folder.parent_path().string(),
+         .hint = "free space there, or set ANYACCEL_OP_CACHE to a folder of your own on a disk "
+                 "with space"});
   }
   throw Error(ErrorCode::build_failed, "OpBuilder::load",
               {.what = job.what + " failed: the compiler " + how + " and said:\n" +
@@ -98,7 +103,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
 
 std::string full_disk_line(const std::string& text) {
   // Compilers run with LC_ALL=C and use these messages; strerror() may return another language.
-  for (const std::string_view message : {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
+  for (const std::string_view message :
+       {"No space left on device", "Disk quota exceeded", "Quota exceeded"})
     if (const auto at = text.find(message); at != std::string::npos) {
       const auto begin = text.rfind('\n', at) + 1;  // 0 in the first line
       return text.substr(begin, text.find('\n', at) - begin);
@@ -109,7 +115,8 @@ std::string full_disk_line(const std::string& text) {
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options) {
   std::vector<Job> jobs;
   for (const auto& step : plan.steps)
-    jobs.push_back({.what = "compiling " + step.source, .made = step.object, .command = step.command});
+    jobs.push_back(
+        {.what = "compiling " + step.source, .made = step.object, .command = step.command});
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
@@ -131,9 +138,11 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
       const auto& job = jobs[begun++];
       running[start(job)] = &job;
     }
-    std::string text = "compiled " + std::to_string(done) + " of " + std::to_string(jobs.size()) + " sources";
+    std::string text =
+        "compiled " + std::to_string(done) + " of " + std::to_string(jobs.size()) + " sources";
     for (const auto& [process, job] : running)
-      text += (process == running.begin()->first ? "; now " : ", ") + job->what.substr(sizeof "compiling");
+      text += (process == running.begin()->first ? "; now " : ", ") +
+              job->what.substr(sizeof "compiling");
     progress.work_on(text);
     const auto ended = group.wait(200);
     const auto place = running.find(ended.process);

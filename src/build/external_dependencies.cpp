@@ -29,7 +29,9 @@ fs::path real(const fs::path& path) {
   return error ? path.lexically_normal() : out;
 }
 
-bool is_library(const fs::path& path) { return path.filename().string().find(".so") != std::string::npos; }
+bool is_library(const fs::path& path) {
+  return path.filename().string().find(".so") != std::string::npos;
+}
 
 /// Size and time; nothing for a file that is not there.
 std::optional<ExternalFile> look_at(const fs::path& path) {
@@ -63,7 +65,8 @@ std::vector<std::string> dependencies_in(const std::string& text) {
     if (c == '\\' && (next == '\n' || next == '\r')) {
       ++i;
       take();
-    } else if ((c == '\\' && (next == ' ' || next == '#' || next == '\\')) || (c == '$' && next == '$')) {
+    } else if ((c == '\\' && (next == ' ' || next == '#' || next == '\\')) ||
+               (c == '$' && next == '$')) {
       word += text[++i];
     } else if (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
       take();
@@ -87,30 +90,33 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
       files.insert(fs::absolute(name).lexically_normal());
   const fs::path prefix = prefix_of(op.description);
   if (!prefix.empty())
-    for (const auto& name : op.description.links) files.insert(prefix / "lib" / ("lib" + name + ".so"));
+    for (const auto& name : op.description.links)
+      files.insert(prefix / "lib" / ("lib" + name + ".so"));
   std::vector<ExternalFile> out;
   for (const auto& path : files) {
-    const auto in_line =
-        std::none_of(path.native().begin(), path.native().end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+    const auto in_line = std::none_of(path.native().begin(), path.native().end(),
+                                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
     // Compilers follow links where that makes a path shorter.
     const auto target = real(path);
-    const bool has_key =
-        std::any_of(covered.begin(), covered.end(), [&](const auto& folder) { return is_below(target, folder); });
+    const bool has_key = std::any_of(covered.begin(), covered.end(),
+                                     [&](const auto& folder) { return is_below(target, folder); });
     if (!in_line || has_key) continue;
     auto file = look_at(path);
     if (!file) continue;
     file->digest = digest_of(path);
     if (!prefix.empty() && is_below(target, real(prefix)))
       file->path = "$" + op.description.prefix_variable + "/" +
-                   (is_below(path, prefix.lexically_normal()) ? path.lexically_relative(prefix.lexically_normal())
-                                                              : target.lexically_relative(real(prefix)))
+                   (is_below(path, prefix.lexically_normal())
+                        ? path.lexically_relative(prefix.lexically_normal())
+                        : target.lexically_relative(real(prefix)))
                        .string();
     out.push_back(std::move(*file));
   }
   return out;
 }
 
-std::string external_change(const std::vector<ExternalFile>& files, const Description& op, bool prebuilt) {
+std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
+                            bool prebuilt) {
   // A prebuilt library knows its own; only the user's word stands against that.
   const auto prefix = !prebuilt                    ? prefix_of(op)
                       : op.prefix_variable.empty() ? std::string()
@@ -119,11 +125,13 @@ std::string external_change(const std::vector<ExternalFile>& files, const Descri
   for (const auto& file : files) {
     const bool in_prefix = !op.prefix_variable.empty() && file.path.starts_with(variable);
     if (prebuilt && (!in_prefix || prefix.empty())) continue;
-    const fs::path path = in_prefix ? fs::path(prefix) / file.path.substr(variable.size()) : fs::path(file.path);
+    const fs::path path =
+        in_prefix ? fs::path(prefix) / file.path.substr(variable.size()) : fs::path(file.path);
     const auto now = look_at(path);
     if (!now) return path.string() + " is gone, which it was made from";
     if (now->bytes == file.bytes && now->time == file.time) continue;
-    if (digest_of(path) != file.digest) return path.string() + " is another one than it was made from";
+    if (digest_of(path) != file.digest)
+      return path.string() + " is another one than it was made from";
   }
   return {};
 }

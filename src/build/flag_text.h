@@ -15,8 +15,9 @@ inline bool is_number(std::string_view text) {
 }
 
 inline bool is_word(std::string_view text, std::string_view more = "_-+.") {
-  return !text.empty() && std::all_of(text.begin(), text.end(),
-                                      [&](char c) { return is_letter(c) || is_digit(c) || more.find(c) != more.npos; });
+  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
+    return is_letter(c) || is_digit(c) || more.find(c) != more.npos;
+  });
 }
 
 template <typename List>
@@ -26,7 +27,8 @@ bool contains(const List& list, std::string_view text) {
 
 template <typename List>
 bool starts_with_one_of(const List& list, std::string_view text) {
-  return std::any_of(std::begin(list), std::end(list), [&](std::string_view start) { return text.starts_with(start); });
+  return std::any_of(std::begin(list), std::end(list),
+                     [&](std::string_view start) { return text.starts_with(start); });
 }
 
 /// Removes the prefix `start`; returns false if there is none.

@@ -33,7 +33,8 @@ bool changes_results(std::string_view flag) {
                                                  "--prec-",
                                                  "--Ofast-compile",
                                                  "-Ofc"};
-  return starts_with_one_of(kStarts, flag) || (flag.starts_with("-m") && flag.find("=native") != flag.npos);
+  return starts_with_one_of(kStarts, flag) ||
+         (flag.starts_with("-m") && flag.find("=native") != flag.npos);
 }
 
 bool reads_files(std::string_view flag) {
@@ -47,13 +48,16 @@ FlagProblem problem_with(std::string_view flag) {
   auto inner = flag;
   if (!skip(inner, "-Xcompiler=")) skip(inner, "--compiler-options=");
   const auto shown = quoted_text(flag);
-  if (flag.size() < 2 || flag.front() != '-') return {shown + " is not a flag", "words that begin with -"};
+  if (flag.size() < 2 || flag.front() != '-')
+    return {shown + " is not a flag", "words that begin with -"};
   if (changes_results(inner))
-    return {shown + " changes floating-point results, or makes them depend on the build machine", {}};
+    return {shown + " changes floating-point results, or makes them depend on the build machine",
+            {}};
   if (reads_files(inner))
     return {shown + " reads files that the cache key does not cover",
             "`include = FOLDER` below the op's, or `prefix_variable`"};
-  return {shown + " is not in the list of accepted flags", "one of those in docs/reference/op-builders.md"};
+  return {shown + " is not in the list of accepted flags",
+          "one of those in docs/reference/op-builders.md"};
 }
 
 }  // namespace
@@ -65,7 +69,8 @@ bool is_linker_flag(std::string_view flag) {
 
 bool is_safe_for_nvcc(std::string_view word) { return word.find_first_of("$`") == word.npos; }
 
-std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags, FlagsOf compiler) {
+std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags,
+                                             FlagsOf compiler) {
   for (std::size_t i = 0; i < flags.size(); ++i) {
     const std::string& flag = flags[i];
     if (compiler == FlagsOf::host) {

@@ -1,6 +1,6 @@
-// The compiler flags that an op's description may use. This is an allow list, because compilers have thousands of
-// flags, and every release adds some that run programs, read or write files, or relax floating-point arithmetic.
-// docs/reference/op-builders.md documents the list.
+// The compiler flags that an op's description may use. This is an allow list, because compilers
+// have thousands of flags, and every release adds some that run programs, read or write files, or
+// relax floating-point arithmetic. docs/reference/op-builders.md documents the list.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,20 @@ struct FlagProblem {
   std::string want;  ///< what to write instead; may be empty
 };
 
-/// Checks the words of one line of flags. Returns the first problem, or nothing if all of them are accepted.
+/// Checks the words of one line of flags. Returns the first problem, or nothing if all of them are
+/// accepted.
 ///
-/// Accepted flags do not run programs, do not read or write files, do not depend on the build machine, and do not relax
-/// floating-point arithmetic beyond the compiler's default. Linker flags are accepted but have no effect, because these
-/// flags are only used to compile.
-std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags, FlagsOf compiler);
+/// Accepted flags do not run programs, do not read or write files, do not depend on the build
+/// machine, and do not relax floating-point arithmetic beyond the compiler's default. Linker flags
+/// are accepted but have no effect, because these flags are only used to compile.
+std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& flags,
+                                             FlagsOf compiler);
 
 /// True for `-l`, `-L` and `-Wl,`.
 bool is_linker_flag(std::string_view flag);
 
-/// True if nvcc can pass the word on unchanged. nvcc starts its tools through a shell, which expands `$` and backquotes.
+/// True if nvcc can pass the word on unchanged. nvcc starts its tools through a shell, which
+/// expands `$` and backquotes.
 bool is_safe_for_nvcc(std::string_view word);
 
 }  // namespace anyaccel::build

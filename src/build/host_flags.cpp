@@ -6,14 +6,16 @@ namespace anyaccel::build {
 namespace {
 
 bool is_level(std::string_view flag) {
-  static constexpr std::string_view kLevels[] = {"-O",  "-O0",   "-O1",    "-O2",    "-O3",    "-Os",
-                                                 "-Og", "-Oz",   "-g",     "-g0",    "-g1",    "-g2",
-                                                 "-g3", "-ggdb", "-ggdb1", "-ggdb2", "-ggdb3", "-gline-tables-only"};
+  static constexpr std::string_view kLevels[] = {
+      "-O",  "-O0", "-O1", "-O2", "-O3",   "-Os",    "-Og",    "-Oz",    "-g",
+      "-g0", "-g1", "-g2", "-g3", "-ggdb", "-ggdb1", "-ggdb2", "-ggdb3", "-gline-tables-only"};
   return contains(kLevels, flag) || (skip(flag, "-gdwarf-") && is_number(flag));
 }
 
 /// `-W...` without a comma, because `-Wl,`, `-Wa,` and `-Wp,` pass flags to other programs.
-bool is_warning(std::string_view flag) { return flag == "-w" || (skip(flag, "-W") && is_word(flag, "_-+.=")); }
+bool is_warning(std::string_view flag) {
+  return flag == "-w" || (skip(flag, "-W") && is_word(flag, "_-+.="));
+}
 
 /// `-f` options that are also accepted as `-fno-`.
 constexpr std::string_view kSwitches[] = {"aligned-new",
@@ -70,7 +72,8 @@ constexpr std::string_view kSwitches[] = {"aligned-new",
                                           "visibility-inlines-hidden",
                                           "wrapv"};
 
-/// `-f` options accepted only in this form, because the opposite breaks the library or relaxes arithmetic.
+/// `-f` options accepted only in this form, because the opposite breaks the library or relaxes
+/// arithmetic.
 constexpr std::string_view kExact[] = {"PIC",
                                        "pic",
                                        "PIE",
@@ -103,8 +106,9 @@ constexpr std::string_view kNumbers[] = {"bracket-depth=",
                                          "template-backtrace-limit=",
                                          "template-depth=",
                                          "template-depth-"};
-constexpr std::string_view kWords[] = {"cf-protection=", "diagnostics-color=", "no-builtin-", "openmp=",
-                                       "sycl-targets=",  "vect-cost-model=",   "visibility="};
+constexpr std::string_view kWords[] = {"cf-protection=", "diagnostics-color=", "no-builtin-",
+                                       "openmp=",        "sycl-targets=",      "vect-cost-model=",
+                                       "visibility="};
 
 bool has_value(std::string_view text, std::string_view start, bool (*good)(std::string_view)) {
   return skip(text, start) && good(text);
@@ -125,7 +129,9 @@ bool is_code_generation(std::string_view flag) {
 bool is_instruction_set(std::string_view flag) {
   if (!skip(flag, "-m")) return false;
   for (const std::string_view start : {"arch=", "tune=", "cpu="})
-    if (has_value(flag, start, [](auto value) { return is_word(value) && !value.starts_with("native"); })) return true;
+    if (has_value(flag, start,
+                  [](auto value) { return is_word(value) && !value.starts_with("native"); }))
+      return true;
   for (const std::string_view start : {"prefer-vector-width=", "sve-vector-bits="})
     if (has_value(flag, start, [](auto value) { return is_word(value); })) return true;
   if (flag == "64" || flag == "fpmath=sse") return true;
@@ -133,8 +139,9 @@ bool is_instruction_set(std::string_view flag) {
   // Prefixes of names such as avx512bw, sse4.2, amx-int8, avx10.1.
   static constexpr std::string_view kFamilies[] = {"avx", "sse", "amx-", "bmi", "xsave"};
   static constexpr std::string_view kNames[] = {
-      "adx",    "aes",    "altivec", "cx16",  "f16c", "fma",   "fma4", "gfni",       "lzcnt", "mmx",       "movbe",
-      "pclmul", "popcnt", "prfchw",  "rdrnd", "sha",  "ssse3", "vaes", "vpclmulqdq", "vsx",   "vzeroupper"};
+      "adx",   "aes",   "altivec", "cx16",  "f16c",       "fma",    "fma4",
+      "gfni",  "lzcnt", "mmx",     "movbe", "pclmul",     "popcnt", "prfchw",
+      "rdrnd", "sha",   "ssse3",   "vaes",  "vpclmulqdq", "vsx",    "vzeroupper"};
   return contains(kNames, flag) || (starts_with_one_of(kFamilies, flag) && is_word(flag, ".-"));
 }
 
@@ -151,10 +158,12 @@ bool is_harmless_for_linker(std::string_view flag) {
   if (flag == "-shared") return true;
   if (!skip(flag, "-Wl,")) return false;
   static constexpr std::string_view kAlone[] = {
-      "--as-needed",          "--no-as-needed",     "--disable-new-dtags", "--enable-new-dtags", "--export-dynamic",
-      "-export-dynamic",      "--gc-sections",      "--no-undefined",      "--exclude-libs",     "-Bsymbolic",
-      "-Bsymbolic-functions", "--no-whole-archive", "--whole-archive",     "--start-group",      "--end-group"};
-  static constexpr std::string_view kWithValue[] = {"-rpath", "--rpath", "-soname", "-z", "-rpath-link"};
+      "--as-needed",      "--no-as-needed",  "--disable-new-dtags",  "--enable-new-dtags",
+      "--export-dynamic", "-export-dynamic", "--gc-sections",        "--no-undefined",
+      "--exclude-libs",   "-Bsymbolic",      "-Bsymbolic-functions", "--no-whole-archive",
+      "--whole-archive",  "--start-group",   "--end-group"};
+  static constexpr std::string_view kWithValue[] = {"-rpath", "--rpath", "-soname", "-z",
+                                                    "-rpath-link"};
   bool value = false;
   for (bool more = true; more;) {
     const auto comma = flag.find(',');
@@ -168,8 +177,8 @@ bool is_harmless_for_linker(std::string_view flag) {
     }
     value = contains(kWithValue, word);
     const auto equals = word.find('=');
-    const bool joined =
-        equals != word.npos && contains(kWithValue, word.substr(0, equals)) && is_word(word.substr(equals + 1), kPath);
+    const bool joined = equals != word.npos && contains(kWithValue, word.substr(0, equals)) &&
+                        is_word(word.substr(equals + 1), kPath);
     if (!value && !joined && !contains(kAlone, word)) return false;
   }
   return true;  // a list may end with `--rpath`, as in DeepSpeed's npu builder
@@ -178,9 +187,12 @@ bool is_harmless_for_linker(std::string_view flag) {
 bool is_host_flag(std::string_view flag) {
   static constexpr std::string_view kPlain[] = {"-pthread",         "-pipe",    "-pedantic",
                                                 "-pedantic-errors", "-qopenmp", "-fiopenmp"};
-  const auto standard = [](std::string_view text) { return skip(text, "-std=") && is_word(text, "+"); };
-  return contains(kPlain, flag) || is_level(flag) || is_macro(flag) || standard(flag) || is_code_generation(flag) ||
-         is_instruction_set(flag) || is_warning(flag) || is_harmless_for_linker(flag);
+  const auto standard = [](std::string_view text) {
+    return skip(text, "-std=") && is_word(text, "+");
+  };
+  return contains(kPlain, flag) || is_level(flag) || is_macro(flag) || standard(flag) ||
+         is_code_generation(flag) || is_instruction_set(flag) || is_warning(flag) ||
+         is_harmless_for_linker(flag);
 }
 
 }  // namespace anyaccel::build

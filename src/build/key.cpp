@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 /// Changed when what the service itself does changes the binary.
 constexpr const char* kFormat = "4";
 
-/// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean; conditions not looked at: one
-/// too many costs a build, one too few a wrong binary.
+/// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean;
+/// conditions not looked at: one too many costs a build, one too few a wrong binary.
 std::vector<std::string> included(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
@@ -36,7 +36,8 @@ std::vector<std::string> included(const std::string& text) {
       continue;
     if (place == std::string::npos || (text[place] != '"' && text[place] != '<')) continue;
     const auto end = text.find_first_of("\">\n", place + 1);
-    if (end != std::string::npos && text[end] != '\n') out.push_back(text.substr(place + 1, end - place - 1));
+    if (end != std::string::npos && text[end] != '\n')
+      out.push_back(text.substr(place + 1, end - place - 1));
   }
   return out;
 }
@@ -46,13 +47,15 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return end == folder.end();
 }
 
-/// Finds headers as the compiler will: beside the file, then in the op's folders, then in AnyAccel's.
+/// Finds headers as the compiler will: beside the file, then in the op's folders, then in
+/// AnyAccel's.
 class Scanner {
  public:
   Scanner(const Op& op, const Paths& paths) {
     roots_ = {{"op/", real(op.folder())}};
     for (const auto& folder : source_folders(paths))
-      roots_.emplace_back(folder.lexically_relative(paths.ops.parent_path()).string() + "/", real(folder));
+      roots_.emplace_back(folder.lexically_relative(paths.ops.parent_path()).string() + "/",
+                          real(folder));
     for (const auto& folder : paths.includes) roots_.emplace_back("anyaccel/", real(folder));
     search_ = {op.source_folder()};
     for (const auto& folder : op.description.includes) search_.push_back(op.folder() / folder);
@@ -64,14 +67,16 @@ class Scanner {
     if (files_.count(path) != 0) return;
     const auto text = try_read_file(path);
     if (!text)
-      throw Error(ErrorCode::not_found, "op builders", {.what = "the source " + path.string() + " is not there"});
+      throw Error(ErrorCode::not_found, "op builders",
+                  {.what = "the source " + path.string() + " is not there"});
     files_[path] = sha256(*text);
     for (const auto& name : included(*text)) {
       std::error_code error;
       std::vector<fs::path> choices{path.parent_path() / name};
       for (const auto& folder : search_) choices.push_back(folder / name);
-      const auto found = std::find_if(choices.begin(), choices.end(),
-                                      [&](const auto& choice) { return fs::is_regular_file(choice, error); });
+      const auto found = std::find_if(choices.begin(), choices.end(), [&](const auto& choice) {
+        return fs::is_regular_file(choice, error);
+      });
       if (found != choices.end()) add(*found);
     }
   }
@@ -123,17 +128,20 @@ std::string digest_of(const std::vector<std::pair<std::string, std::string>>& pa
 }
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, "op builders", {.what = what, .got = "'" + got + "'", .want = want});
+  throw Error(ErrorCode::invalid_argument, "op builders",
+              {.what = what, .got = "'" + got + "'", .want = want});
 }
 
 }  // namespace
 
 std::string checked_arch(const std::string& text) {
   const bool good = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '+' ||
+           c == '_';
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
-    fail("not an instruction set", text, "a name that -march knows, not native: for example x86-64-v3");
+    fail("not an instruction set", text,
+         "a name that -march knows, not native: for example x86-64-v3");
   return text;
 }
 
@@ -150,10 +158,12 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
     std::string number = word.substr(0, word.size() - (ptx ? 4 : 0));
     std::erase(number, '.');  // torch writes 8.0, nvcc 80
     const auto digits = number.find_first_not_of("0123456789");
-    const bool good = number.size() >= 2 && number.size() <= 4 && digits != 0 &&
-                      (digits == std::string::npos ||
-                       (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
-    if (!good) fail("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
+    const bool good =
+        number.size() >= 2 && number.size() <= 4 && digits != 0 &&
+        (digits == std::string::npos ||
+         (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
+    if (!good)
+      fail("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
     number += ptx ? "+PTX" : "";
     if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
     word.clear();
@@ -190,7 +200,8 @@ Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const T
     parts.emplace_back("flags of " + source.name(), joined(source_flags(op, source, target)));
   parts.emplace_back("libraries", joined(what.links));
   if (!what.python.empty()) parts.emplace_back("python", what.python);
-  for (const auto& [name, file] : scan(op, paths).result()) parts.emplace_back("file " + name, file.second);
+  for (const auto& [name, file] : scan(op, paths).result())
+    parts.emplace_back("file " + name, file.second);
   out.content = digest_of(parts);
   return out;
 }

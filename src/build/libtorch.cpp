@@ -18,7 +18,8 @@ std::string number_at(const std::string& text, std::size_t at) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
-/// The CUDA of a LibTorch. Its libraries say the major version, which must agree; the package's own files say the rest.
+/// The CUDA of a LibTorch. Its libraries say the major version, which must agree; the package's own
+/// files say the rest.
 std::string cuda_of(const LibTorch& torch) {
   std::string major;
   for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) {
@@ -36,7 +37,8 @@ std::string cuda_of(const LibTorch& torch) {
   // `cuda: Optional[str] = '13.0'` in torch's Python package, "2.13.0+cu130" in LibTorch's archive.
   if (const auto text = try_read_file(torch.prefix / "version.py")) {
     if (const auto line = text->find("\ncuda"); line != std::string::npos)
-      if (const auto quote = text->find_first_of("'\"\n", line + 1); (*text)[std::min(quote, text->size())] != '\n')
+      if (const auto quote = text->find_first_of("'\"\n", line + 1);
+          (*text)[std::min(quote, text->size())] != '\n')
         whole = number_at(*text, quote + 1);
   } else if (const auto archive = try_read_file(torch.prefix / "build-version")) {
     const auto place = archive->find("+cu");
@@ -73,7 +75,8 @@ std::vector<fs::path> LibTorch::includes() const {
 
 LibTorch read_libtorch(const fs::path& prefix) {
   LibTorch out{.prefix = prefix};
-  for (const char* name : {"torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"}) {
+  for (const char* name :
+       {"torch/headeronly/version.h", "torch/csrc/api/include/torch/version.h"}) {
     const auto header = try_read_file(prefix / "include" / name);
     if (header) out.version = version_of(*header);
     if (!out.version.empty()) break;

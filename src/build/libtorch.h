@@ -10,7 +10,8 @@ namespace anyaccel::build {
 struct LibTorch {
   std::filesystem::path prefix;
   std::string version;      ///< "2.13.0"
-  std::string fingerprint;  ///< of the builds of its libraries, not of their place or time: a moved one is the same
+  std::string fingerprint;  ///< of the builds of its libraries, not of their place or time: a moved
+                            ///< one is the same
   std::string cuda;         ///< "13.0", or "13" when it does not say more; empty: it has no CUDA
 
   std::vector<std::filesystem::path> includes() const;

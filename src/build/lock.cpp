@@ -29,7 +29,9 @@ int open_file(const std::filesystem::path& path, int flags) {
   return descriptor;
 }
 
-bool has_no_locks(int error) { return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL; }
+bool has_no_locks(int error) {
+  return error == ENOLCK || error == ENOSYS || error == EOPNOTSUPP || error == EINVAL;
+}
 
 std::string own_host() {
   utsname names{};
@@ -49,7 +51,8 @@ FileLock::Holder holder_of(int descriptor) {
 void write_own_id(int descriptor) {
   const auto text = std::to_string(::getpid()) + " " + own_host() + "\n";
   // Only for the message of who waits; a full disk is reported where it matters.
-  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0) return;
+  if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0)
+    return;
 }
 
 }  // namespace
@@ -73,11 +76,12 @@ FileLock& FileLock::operator=(FileLock&& other) noexcept {
 bool FileLock::is_at(const std::filesystem::path& path) const noexcept {
   struct stat mine {
   }, there{};
-  return ::fstat(descriptor_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino &&
-         mine.st_dev == there.st_dev;
+  return ::fstat(descriptor_, &mine) == 0 && ::lstat(path.c_str(), &there) == 0 &&
+         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 
-FileLock FileLock::exclusive(const std::filesystem::path& path, const std::function<void(const Holder&)>& waiting) {
+FileLock FileLock::exclusive(const std::filesystem::path& path,
+                             const std::function<void(const Holder&)>& waiting) {
   for (;;) {
     FileLock lock(open_file(path, O_RDWR | O_CREAT));
     if (!lock)

@@ -16,11 +16,11 @@ constexpr const char* kFirstLine = "anyaccel_op_library = 1";
 }
 
 std::string Manifest::text() const {
-  std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content + "\nkey = " + key +
-                    "\nsha256 = " + sha256 + "\n";
+  std::string out = std::string(kFirstLine) + "\nop = " + op + "\ncontent = " + content +
+                    "\nkey = " + key + "\nsha256 = " + sha256 + "\n";
   for (const auto& file : external)
-    out += "external = " + std::to_string(file.bytes) + " " + std::to_string(file.time) + " " + file.digest + " " +
-           file.path + "\n";
+    out += "external = " + std::to_string(file.bytes) + " " + std::to_string(file.time) + " " +
+           file.digest + " " + file.path + "\n";
   for (const auto& [name, value] : parts) {
     std::string line = name;
     line.append(" = ").append(value);
@@ -33,7 +33,8 @@ std::string Manifest::text() const {
 
 std::optional<Manifest> parse_manifest(const std::string& text) {
   // The last line shows that nothing was cut off.
-  if (!text.starts_with(std::string(kFirstLine) + "\n") || !text.ends_with("\nend\n")) return std::nullopt;
+  if (!text.starts_with(std::string(kFirstLine) + "\n") || !text.ends_with("\nend\n"))
+    return std::nullopt;
   Manifest out;
   for (std::size_t at = 0; at < text.size();) {
     const auto end = std::min(text.find('\n', at), text.size());
@@ -54,7 +55,8 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
       file.time = std::strtoll(rest, &rest, 10);
       constexpr std::size_t kDigest = 64;
       const std::string_view left = rest;
-      if (left.size() < kDigest + 3 || left[0] != ' ' || left[kDigest + 1] != ' ') return std::nullopt;
+      if (left.size() < kDigest + 3 || left[0] != ' ' || left[kDigest + 1] != ' ')
+        return std::nullopt;
       file.digest = left.substr(1, kDigest);
       file.path = left.substr(kDigest + 2);
       out.external.push_back(std::move(file));
@@ -84,7 +86,8 @@ std::optional<Held> hold(const fs::path& library, std::string& problem) {
   const auto content = try_read_file(library, kMaxLibrary);
   if (!content) return problem = library.string() + " cannot be read", std::nullopt;
   if (sha256(*content) != out.manifest.sha256)
-    return problem = library.string() + " is not what was built: its checksum differs", std::nullopt;
+    return problem = library.string() + " is not what was built: its checksum differs",
+           std::nullopt;
   return out;
 }
 

@@ -45,7 +45,8 @@ bool is_ptxas_flag(std::string_view flag) {
                                                 "--warn-lmem-usage",
                                                 "-warn-lmem-usage"};
   if (contains(kPlain, flag)) return true;
-  if (skip(flag, "-dlcm=") || skip(flag, "--def-load-cache=") || skip(flag, "-dscm=")) return is_word(flag);
+  if (skip(flag, "-dlcm=") || skip(flag, "--def-load-cache=") || skip(flag, "-dscm="))
+    return is_word(flag);
   return false;
 }
 
@@ -58,9 +59,13 @@ bool is_list_of_numbers(std::string_view text) { return all_parts(text, is_numbe
 bool is_bool(std::string_view text) { return text == "true" || text == "false"; }
 bool is_true(std::string_view text) { return text == "true"; }
 bool is_false(std::string_view text) { return text == "false"; }
-bool is_stream(std::string_view text) { return text == "legacy" || text == "null" || text == "per-thread"; }
+bool is_stream(std::string_view text) {
+  return text == "legacy" || text == "null" || text == "per-thread";
+}
 bool is_standard(std::string_view text) { return is_word(text, "+"); }
-bool is_gpu(std::string_view text) { return is_architecture(text) || text == "all" || text == "all-major"; }
+bool is_gpu(std::string_view text) {
+  return is_architecture(text) || text == "all" || text == "all-major";
+}
 bool are_host_flags(std::string_view text) {
   // nvcc splits at commas, so linker flags would become other flags.
   return all_parts(text, [](auto flag) { return !is_linker_flag(flag) && is_host_flag(flag); });
@@ -156,8 +161,8 @@ bool is_nvcc_flag(std::string_view flag) {
 }
 
 const NvccOption* nvcc_option(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kNvccOptions), std::end(kNvccOptions), [&](const auto& one) { return one.name == name; });
+  const auto* const found = std::find_if(std::begin(kNvccOptions), std::end(kNvccOptions),
+                                         [&](const auto& one) { return one.name == name; });
   return found == std::end(kNvccOptions) ? nullptr : found;
 }
 

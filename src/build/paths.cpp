@@ -16,13 +16,16 @@ Paths find_paths() {
   Paths out{.libraries = own_library_folder("op builders")};
   out.prebuilt = {out.libraries / "anyaccel" / "ops", out.libraries / "ops"};
   // The libraries are in lib or lib/<machine> of the prefix.
-  for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path(); prefix = prefix.parent_path()) {
+  for (auto prefix = out.libraries.parent_path(); prefix != prefix.parent_path();
+       prefix = prefix.parent_path()) {
     const auto share = prefix / ANYACCEL_DATADIR / "anyaccel";
     if (!fs::is_directory(share / "ops")) continue;
     out.ops = share / "ops";
     // In a build tree, `include` is a link next to `ops`.
-    out.includes = {fs::is_directory(share / "include") ? share / "include" : prefix / ANYACCEL_INCLUDEDIR};
-    if (out.includes.front() != prefix / ANYACCEL_INCLUDEDIR) out.includes.push_back(prefix / ANYACCEL_INCLUDEDIR);
+    out.includes = {fs::is_directory(share / "include") ? share / "include"
+                                                        : prefix / ANYACCEL_INCLUDEDIR};
+    if (out.includes.front() != prefix / ANYACCEL_INCLUDEDIR)
+      out.includes.push_back(prefix / ANYACCEL_INCLUDEDIR);
     out.includes.push_back(share);
     return out;
   }
@@ -41,7 +44,8 @@ const Paths& own_paths() {
 
 std::vector<fs::path> source_folders(const Paths& paths) {
   std::vector<fs::path> out{paths.ops};
-  for (const char* name : {"kernels", "io", "comm/shm", "comm/ccl"}) out.push_back(paths.ops.parent_path() / name);
+  for (const char* name : {"kernels", "io", "comm/shm", "comm/ccl"})
+    out.push_back(paths.ops.parent_path() / name);
   return out;
 }
 

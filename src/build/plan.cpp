@@ -20,9 +20,10 @@ namespace fs = std::filesystem;
 void require_safe_for_nvcc(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (!is_safe_for_nvcc(word))
-      throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = "nvcc cannot compile with the word " + quoted_text(word) +
-                           ": its shell expands $ and backquotes; use folders without these characters"});
+      throw Error(
+          ErrorCode::unavailable, "op builders",
+          {.what = "nvcc cannot compile with the word " + quoted_text(word) +
+                   ": its shell expands $ and backquotes; use folders without these characters"});
 }
 
 void append(std::vector<std::string>& to, const std::vector<std::string>& from) {
@@ -31,9 +32,11 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& from) 
 
 std::vector<std::string> include_flags(const Op& op, const Paths& paths, const LibTorch* torch) {
   std::vector<std::string> out{"-I" + op.source_folder().string()};
-  for (const auto& folder : op.description.includes) out.push_back("-I" + (op.folder() / folder).string());
+  for (const auto& folder : op.description.includes)
+    out.push_back("-I" + (op.folder() / folder).string());
   for (const auto& folder : paths.includes) out.push_back("-I" + folder.string());
-  if (const auto prefix = prefix_of(op.description); !prefix.empty()) append(out, {"-isystem", prefix + "/include"});
+  if (const auto prefix = prefix_of(op.description); !prefix.empty())
+    append(out, {"-isystem", prefix + "/include"});
   if (!op.description.python.empty()) append(out, {"-isystem", op.description.python});
   if (torch != nullptr)
     for (const auto& folder : torch->includes()) append(out, {"-isystem", folder.string()});
@@ -45,11 +48,13 @@ std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
-/// What makes GCC faster and changes nothing of what it writes. The first line of its --version is "<program> (<package>) <version>";
-/// Clang has no parentheses there.
+/// What makes GCC faster and changes nothing of what it writes. The first line of its --version is
+/// "<program> (<package>) <version>"; Clang has no parentheses there.
 std::vector<std::string> haste_flags(const Tools& tools) {
-  if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('(')) return {};
-  // It need not look for what it may forget before it has 1 GB: of sources with torch's headers that is a tenth of the time.
+  if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('('))
+    return {};
+  // It need not look for what it may forget before it has 1 GB: of sources with torch's headers
+  // that is a tenth of the time.
   return {"--param=ggc-min-heapsize=1000000"};
 }
 
@@ -63,8 +68,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
   if (!op.description.python.empty()) out.push_back("-ltorch_python");
-  // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A LibTorch without them can
-  // still compile the op, for another machine.
+  // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A
+  // LibTorch without them can still compile the op, for another machine.
   if (op.description.needs_nvcc() && !torch->cuda.empty())
     append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
   return out;
@@ -73,7 +78,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }  // namespace
 
 std::string library_name(const Description& description) {
-  // An op of one name may have a description for CUDA beside one for the host; both can be prebuilt.
+  // An op of one name may have a description for CUDA beside one for the host; both can be
+  // prebuilt.
   return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
 }
 
@@ -117,14 +123,15 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
   }
   // As torch's own builds of extensions name the module.
   if (!op.description.python.empty())
-    append(out, {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});
+    append(out,
+           {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});
   append(out, source.is_cuda() ? host_flags_for_nvcc(op.description.flags) : op.description.flags);
   append(out, source.flags);
   return out;
 }
 
-Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target, const Tools& tools,
-               const fs::path& folder) {
+Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
+               const Tools& tools, const fs::path& folder) {
   Plan out{.library = folder / library_name(op.description)};
   const auto includes = include_flags(op, paths, torch);
   for (const auto& source : op.description.sources) {
@@ -141,8 +148,11 @@ Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Ta
     append(step.command, source_flags(op, source, target));
     append(step.command, includes);
     append(step.command, {"-MD", "-MF", step.list().string()});
-    const auto path = [&](const std::string& file) { return (from / file).lexically_normal().string(); };
-    for (std::size_t i = 0; i + 1 < source.files.size(); ++i) append(step.command, {"-include", path(source.files[i])});
+    const auto path = [&](const std::string& file) {
+      return (from / file).lexically_normal().string();
+    };
+    for (std::size_t i = 0; i + 1 < source.files.size(); ++i)
+      append(step.command, {"-include", path(source.files[i])});
     append(step.command, {"-c", path(source.files.back()), "-o", step.object.string()});
     if (source.is_cuda()) require_safe_for_nvcc(step.command);
     out.steps.push_back(std::move(step));
@@ -160,11 +170,13 @@ std::vector<Question> make_questions(const Op& op, const Paths& paths, const Too
   std::vector<Question> out;
   const auto includes = include_flags(op, paths, nullptr);
   for (const auto& [header, package] : op.description.headers) {
-    Question question{.what = "the header " + header, .hint = package.empty() ? "" : "install " + package};
+    Question question{.what = "the header " + header,
+                      .hint = package.empty() ? "" : "install " + package};
     question.command = {tools.compiler, "-std=c++20"};
     append(question.command, includes);
     // Preprocessed only: reading a large header takes the compiler a second.
-    append(question.command, {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
+    append(question.command,
+           {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
     out.push_back(std::move(question));
   }
   for (const auto& name : op.description.links) {

@@ -20,8 +20,10 @@ inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 struct Step {
   std::string source;  ///< as the description has it
   std::filesystem::path object;
-  std::filesystem::path list() const { return object.string() + ".d"; }  ///< of the files that it was made from
-  std::vector<std::string> command;                                      ///< command[0] is the program
+  std::filesystem::path list() const {
+    return object.string() + ".d";
+  }                                  ///< of the files that it was made from
+  std::vector<std::string> command;  ///< command[0] is the program
 };
 
 struct Plan {
@@ -42,7 +44,8 @@ struct Tools {
 /// "libanyaccel_op_<name>.so".
 ANYACCEL_API std::string library_name(const Description& description);
 
-/// Everything that is told to the compiler about a source, but for folders and for what only makes the compiler itself faster.
+/// Everything that is told to the compiler about a source, but for folders and for what only makes
+/// the compiler itself faster.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
 /// -gencode for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
@@ -50,10 +53,11 @@ std::vector<std::string> cuda_flags(const Target& target);
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
 /// All commands; everything they write lies in `folder`.
-Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target, const Tools& tools,
-               const std::filesystem::path& folder);
+Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
+               const Tools& tools, const std::filesystem::path& folder);
 
-/// Sources that show whether what the description needs is there: each asks for one thing. Compiled to nowhere.
+/// Sources that show whether what the description needs is there: each asks for one thing. Compiled
+/// to nowhere.
 struct Question {
   std::string what;                  ///< "header hwy/highway.h"
   std::string hint;                  ///< "install libhwy-dev"

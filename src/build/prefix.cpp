@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the LibTorch that this process has open, or of the one that this AnyAccel was built with.
+/// The folder of the LibTorch that this process has open, or of the one that this AnyAccel was
+/// built with.
 fs::path torch_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -37,12 +38,14 @@ fs::path above_site_packages(const fs::path& path) {
   return {};
 }
 
-/// Of the virtual environment whose Python was started as this process: it knows that by its name alone, which is a link.
+/// Of the virtual environment whose Python was started as this process: it knows that by its name
+/// alone, which is a link.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");
   fs::path program = command.substr(0, command.find('\0'));
   if (program.has_parent_path() && program.is_relative()) {
-    // As the shell saw it when the program began; a program that has gone elsewhere since is not found here.
+    // As the shell saw it when the program began; a program that has gone elsewhere since is not
+    // found here.
     std::error_code error;
     program = fs::absolute(program, error);
   }
@@ -54,9 +57,12 @@ fs::path environment_of_this_process() {
 bool has_all(const fs::path& prefix, const Description& op) {
   std::error_code ignored;
   return std::all_of(op.headers.begin(), op.headers.end(),
-                     [&](const auto& header) { return fs::exists(prefix / "include" / header.header, ignored); }) &&
-         std::all_of(op.links.begin(), op.links.end(),
-                     [&](const auto& name) { return fs::exists(prefix / "lib" / ("lib" + name + ".so"), ignored); });
+                     [&](const auto& header) {
+                       return fs::exists(prefix / "include" / header.header, ignored);
+                     }) &&
+         std::all_of(op.links.begin(), op.links.end(), [&](const auto& name) {
+           return fs::exists(prefix / "lib" / ("lib" + name + ".so"), ignored);
+         });
 }
 
 }  // namespace

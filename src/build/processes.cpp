@@ -35,7 +35,8 @@ constexpr const char* kShell = "/bin/sh";
 /// Kills its process group when its input ends, which only we can end.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
 /// Starts nothing for a process that is gone already (0: it is outside of our PID namespace).
-constexpr const char* kRunner = "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
+constexpr const char* kRunner =
+    "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 
 /// Both ends closed on exec, and in the way of no descriptor that a child gets.
 struct Pipe {
@@ -93,8 +94,9 @@ void read_rest(int from, std::string& text) {
   if (::poll(&one, 1, 0) > 0) read_some(from, text);
 }
 
-/// Reaps a process that has ended or was killed. Gives up after a few seconds, because a process that waits for a
-/// network disk may be unkillable. If SIGCHLD is ignored, there is nothing to reap.
+/// Reaps a process that has ended or was killed. Gives up after a few seconds, because a process
+/// that waits for a network disk may be unkillable. If SIGCHLD is ignored, there is nothing to
+/// reap.
 void reap(pid_t process) {
   for (int i = 0; i < 500; ++i) {
     const pid_t ended = ::waitpid(process, nullptr, WNOHANG);
@@ -138,10 +140,12 @@ pid_t spawn(SpawnSettings& settings, pid_t group, const std::vector<std::string>
             const std::vector<std::string>& environment) {
   ::posix_spawnattr_setpgroup(&settings.attributes, group);
   ::posix_spawnattr_setflags(
-      &settings.attributes, static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+      &settings.attributes,
+      static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   pid_t process = 0;
-  const int error = ::posix_spawn(&process, command.at(0).c_str(), &settings.actions, &settings.attributes,
-                                  pointers(command).data(), pointers(environment).data());
+  const int error =
+      ::posix_spawn(&process, command.at(0).c_str(), &settings.actions, &settings.attributes,
+                    pointers(command).data(), pointers(environment).data());
   if (error != 0) fail("cannot start " + command.at(0), error);
   return process;
 }
@@ -166,7 +170,8 @@ ProgramOutput::ProgramOutput() {
   if (made >= 0) ::close(made);
   if (descriptor_ < 0) fail("no memory for the compiler's messages", error);
   // Sealed at its full size, so that endless writes fail.
-  if (::ftruncate(descriptor_, kMaxOutput) == 0) ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
+  if (::ftruncate(descriptor_, kMaxOutput) == 0)
+    ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
 }
 
 ProgramOutput::~ProgramOutput() { ::close(descriptor_); }
@@ -177,7 +182,8 @@ std::string ProgramOutput::text() const {
   std::string out(static_cast<std::size_t>(std::clamp<off_t>(end, 0, kMaxOutput)), '\0');
   std::size_t done = 0;
   while (done < out.size()) {
-    const ssize_t count = ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(done));
+    const ssize_t count =
+        ::pread(descriptor_, out.data() + done, out.size() - done, static_cast<off_t>(done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) break;
     done += static_cast<std::size_t>(count);
@@ -186,7 +192,8 @@ std::string ProgramOutput::text() const {
   return out;
 }
 
-Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+Outcome run_program(const std::vector<std::string>& command,
+                    const std::vector<std::string>& environment,
                     const std::function<void()>& waiting) {
   Pipe output, report;
   SpawnSettings settings;
@@ -201,12 +208,14 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
   try {
     while (open || !reported) {
       // What a program left behind may hold its output open for ever.
-      pollfd both[] = {{open ? output.from : -1, POLLIN, 0}, {reported ? -1 : report.from, POLLIN, 0}};
+      pollfd both[] = {{open ? output.from : -1, POLLIN, 0},
+                       {reported ? -1 : report.from, POLLIN, 0}};
       const int ready = ::poll(both, 2, 100);
       if (ready < 0 && errno != EINTR) fail("no answer from " + command[0], errno);
       throw_if_interrupted("OpBuilder::load");
       if (waiting) waiting();
-      if (ready <= 0 && !reported && is_gone(process)) reported = true, read_rest(report.from, text);
+      if (ready <= 0 && !reported && is_gone(process))
+        reported = true, read_rest(report.from, text);
       if (ready == 0 && reported) break;
       if (ready <= 0) continue;
       if (both[0].revents != 0) open = read_some(output.from, out.output);
@@ -220,7 +229,9 @@ Outcome run_program(const std::vector<std::string>& command, const std::vector<s
   }
   reap(process);
   const auto status = status_in(text);
-  if (!status) throw Error(ErrorCode::interrupted, "op builders", {.what = command[0] + " was ended from outside"});
+  if (!status)
+    throw Error(ErrorCode::interrupted, "op builders",
+                {.what = command[0] + " was ended from outside"});
   out.status = *status;
   return out;
 }
@@ -248,7 +259,8 @@ ProcessGroup::~ProcessGroup() {
   reap(guard_);
 }
 
-pid_t ProcessGroup::start(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+pid_t ProcessGroup::start(const std::vector<std::string>& command,
+                          const std::vector<std::string>& environment,
                           const ProgramOutput& output) {
   Pipe report;
   SpawnSettings settings;
@@ -263,7 +275,8 @@ ProcessGroup::Ended ProcessGroup::end(std::vector<Running>::iterator one, bool l
   const auto status = status_in(one->text);
   if (!status && !lost) return {};
   if (!status)
-    throw Error(ErrorCode::interrupted, "op builders", {.what = "the processes of the build were ended from outside"});
+    throw Error(ErrorCode::interrupted, "op builders",
+                {.what = "the processes of the build were ended from outside"});
   const Ended out{one->process, *status};
   ::close(one->report);
   reap(one->process);
@@ -277,15 +290,19 @@ ProcessGroup::Ended ProcessGroup::wait(int milliseconds) {
     throw_if_interrupted("OpBuilder::load");
     std::vector<pollfd> reports;
     for (const auto& one : running_) reports.push_back({one.report, POLLIN, 0});
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now()).count();
-    const int ready = ::poll(reports.data(), reports.size(), static_cast<int>(std::clamp<long long>(left, 0, 100)));
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now())
+            .count();
+    const int ready = ::poll(reports.data(), reports.size(),
+                             static_cast<int>(std::clamp<long long>(left, 0, 100)));
     for (std::size_t i = 0; i < reports.size(); ++i) {
       const auto one = running_.begin() + static_cast<std::ptrdiff_t>(i);
       bool lost = false;
       if (reports[i].revents != 0) {
         lost = !read_some(one->report, one->text);
       } else if (ready == 0) {
-        // A forked child of ours may hold the other end: the report of one that was killed then never ends.
+        // A forked child of ours may hold the other end: the report of one that was killed then
+        // never ends.
         lost = is_gone(one->process);
         if (lost) read_rest(one->report, one->text);
       }

@@ -1,4 +1,5 @@
-// Programs that a build runs: argument vectors, never a shell; none outlives the process that started it.
+// Programs that a build runs: argument vectors, never a shell; none outlives the process that
+// started it.
 #pragma once
 
 #include <sys/types.h>
@@ -16,18 +17,19 @@ struct Outcome {
   std::string output;  ///< standard output and error
 };
 
-/// Runs a program and waits for its end. `command[0]` is its path. Throws `unavailable` if it cannot be started, and
-/// `interrupted`.
+/// Runs a program and waits for its end. `command[0]` is its path. Throws `unavailable` if it
+/// cannot be started, and `interrupted`.
 ///
-/// Programs are children of a shell that runs a fixed script with the program as arguments and records the exit status.
-/// The status therefore survives this process's SIGCHLD settings, and threads that wait for all children. `waiting` is
-/// called about ten times a second while the program runs. If it throws, the program is killed. Only the first MiB of
-/// output is kept.
-Outcome run_program(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+/// Programs are children of a shell that runs a fixed script with the program as arguments and
+/// records the exit status. The status therefore survives this process's SIGCHLD settings, and
+/// threads that wait for all children. `waiting` is called about ten times a second while the
+/// program runs. If it throws, the program is killed. Only the first MiB of output is kept.
+Outcome run_program(const std::vector<std::string>& command,
+                    const std::vector<std::string>& environment,
                     const std::function<void()>& waiting = {});
 
-/// Output of a program, up to 16 MiB. It is kept in memory, because on a full disk the message about the full disk
-/// would be lost. Not thread-safe.
+/// Output of a program, up to 16 MiB. It is kept in memory, because on a full disk the message
+/// about the full disk would be lost. Not thread-safe.
 class ProgramOutput {
  public:
   /// Throws `unavailable`.
@@ -42,10 +44,10 @@ class ProgramOutput {
   int descriptor_;
 };
 
-/// Programs that run in parallel, in a process group whose first member kills the group when our process ends, for
-/// whatever reason. The group includes the compilers' own children. This process is never forked, so a large process
-/// starts compilers as fast as a small one, whatever locks its threads hold. Not thread-safe; use it only from the
-/// thread that created it.
+/// Programs that run in parallel, in a process group whose first member kills the group when our
+/// process ends, for whatever reason. The group includes the compilers' own children. This process
+/// is never forked, so a large process starts compilers as fast as a small one, whatever locks its
+/// threads hold. Not thread-safe; use it only from the thread that created it.
 class ProcessGroup {
  public:
   ProcessGroup();
@@ -62,7 +64,8 @@ class ProcessGroup {
     pid_t process = 0;  ///< 0: none ended within the time
     int status = 0;
   };
-  /// The next that ends, waiting `milliseconds` at most. Throws `interrupted`, also when somebody killed one of the group.
+  /// The next that ends, waiting `milliseconds` at most. Throws `interrupted`, also when somebody
+  /// killed one of the group.
   Ended wait(int milliseconds);
 
  private:

@@ -33,7 +33,8 @@ std::string in_seconds(std::chrono::milliseconds time) {
 }  // namespace
 
 std::chrono::milliseconds Progress::passed() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin_);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                               begin_);
 }
 
 void Progress::show(const std::string& text) {
@@ -53,18 +54,20 @@ void Progress::work_on(const std::string& text) {
   const auto limit = env_int("ANYACCEL_OP_BUILD_TIMEOUT", 0, 1'000'000).value_or(0);
   if (limit > 0 && passed() >= std::chrono::seconds(limit))
     throw Error(ErrorCode::timeout, "OpBuilder::load",
-                {.what = "building " + name_ + " took longer than ANYACCEL_OP_BUILD_TIMEOUT=" + std::to_string(limit) +
-                         " seconds: " + text,
+                {.what = "building " + name_ + " took longer than ANYACCEL_OP_BUILD_TIMEOUT=" +
+                         std::to_string(limit) + " seconds: " + text,
                  .hint = "raise the limit, or find out why that program hangs"});
 }
 
 void Progress::wait_for(const FileLock::Holder& holder) {
-  auto who = holder.process > 0 ? "process " + std::to_string(holder.process) : std::string("another process");
+  auto who = holder.process > 0 ? "process " + std::to_string(holder.process)
+                                : std::string("another process");
   if (!holder.host.empty()) who += " on " + holder.host;
   show("waiting for " + who + ", which builds it");
   if (passed() >= std::chrono::seconds(2) + told_ * std::chrono::minutes(1)) {
     ++told_;
-    log(LogLevel::warning, name_ + ": waiting for " + who + ", which builds it, for " + in_seconds(passed()));
+    log(LogLevel::warning,
+        name_ + ": waiting for " + who + ", which builds it, for " + in_seconds(passed()));
   }
   const auto limit = env_int("ANYACCEL_OP_WAIT", 0, 1'000'000);
   if (limit && passed() >= std::chrono::seconds(*limit))
@@ -77,8 +80,8 @@ void Progress::wait_for(const FileLock::Holder& holder) {
 int job_count(int steps, double cores, long long memory) {
   constexpr long long kEach = 3LL << 29;
   const auto fit = std::max(1LL, memory / kEach);
-  return static_cast<int>(
-      std::clamp<long long>(std::min<long long>(fit, std::llround(std::ceil(cores))), 1, std::max(1, steps)));
+  return static_cast<int>(std::clamp<long long>(
+      std::min<long long>(fit, std::llround(std::ceil(cores))), 1, std::max(1, steps)));
 }
 
 int job_count(int steps) {
@@ -89,7 +92,8 @@ int job_count(int steps) {
   const double cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0
                            ? CPU_COUNT(&allowed)
                            : static_cast<double>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return job_count(steps, std::min(cores, topology::control_group_processors()), topology::usable_memory().available);
+  return job_count(steps, std::min(cores, topology::control_group_processors()),
+                   topology::usable_memory().available);
 }
 
 }  // namespace anyaccel::build

@@ -11,7 +11,8 @@ namespace anyaccel::build {
 /// Not thread-safe.
 class Progress {
  public:
-  explicit Progress(std::string name, std::chrono::milliseconds report_after = std::chrono::seconds(20))
+  explicit Progress(std::string name,
+                    std::chrono::milliseconds report_after = std::chrono::seconds(20))
       : name_(std::move(name)), report_after_(report_after) {}
   /// Clears the line.
   ~Progress();
@@ -20,11 +21,12 @@ class Progress {
 
   /// Shows `text`. May be called often; it writes rarely.
   void show(const std::string& text);
-  /// Like show(), while running programs that may hang. Without a terminal, logs a warning after `report_after` and
-  /// then every minute. Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT seconds.
+  /// Like show(), while running programs that may hang. Without a terminal, logs a warning after
+  /// `report_after` and then every minute. Throws `timeout` after ANYACCEL_OP_BUILD_TIMEOUT
+  /// seconds.
   void work_on(const std::string& text);
-  /// Like show(), while waiting for a lock. Logs a warning that names the holder after 2 seconds and then every minute.
-  /// Throws `timeout` after ANYACCEL_OP_WAIT seconds.
+  /// Like show(), while waiting for a lock. Logs a warning that names the holder after 2 seconds
+  /// and then every minute. Throws `timeout` after ANYACCEL_OP_WAIT seconds.
   void wait_for(const FileLock::Holder& holder);
 
  private:
@@ -36,9 +38,11 @@ class Progress {
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Number of compilers to run in parallel: ANYACCEL_OP_JOBS, else what cores and memory allow, at most `steps`.
+/// Number of compilers to run in parallel: ANYACCEL_OP_JOBS, else what cores and memory allow, at
+/// most `steps`.
 int job_count(int steps);
-/// The same for given resources. `memory`: free bytes; compiling LibTorch's headers takes about 1.5 GiB.
+/// The same for given resources. `memory`: free bytes; compiling LibTorch's headers takes about 1.5
+/// GiB.
 int job_count(int steps, double cores, long long memory);
 
 }  // namespace anyaccel::build

@@ -68,7 +68,8 @@ Tools find_tools(const Op& op, const Settings& settings) {
 }
 
 Key full_key(Key key, const Op& op, const Tools& tools) {
-  std::vector<std::pair<std::string, std::string>> identities{{"compiler", tools.compiler_identity}};
+  std::vector<std::pair<std::string, std::string>> identities{
+      {"compiler", tools.compiler_identity}};
   if (!tools.nvcc.empty()) identities.emplace_back("nvcc", tools.nvcc_identity);
   auto search = search_environment();
   if (!op.description.prefix_variable.empty())
@@ -81,7 +82,9 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   return key;
 }
 
-std::string entry_name(const Op& op, const Key& key) { return op.description.name + "-" + key.key.substr(0, 24); }
+std::string entry_name(const Op& op, const Key& key) {
+  return op.description.name + "-" + key.key.substr(0, 24);
+}
 
 /// What differs between a manifest and what is wanted, in words.
 std::string difference(const Manifest& manifest, const Key& key) {
@@ -92,14 +95,15 @@ std::string difference(const Manifest& manifest, const Key& key) {
     if (place != theirs.end() && place->second == value) continue;
     const bool long_text = name.starts_with("file ");
     out += (out.empty() ? "" : "; ") + name + " differs";
-    if (!long_text && place != theirs.end()) out += ": " + place->second + " there, " + value + " here";
+    if (!long_text && place != theirs.end())
+      out += ": " + place->second + " there, " + value + " here";
   }
   return out.empty() ? "a file of it is gone" : out;
 }
 
 /// Nothing, with `problem`, when it is there and not right.
-std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content, bool prebuilt,
-                               std::string& problem) {
+std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content,
+                               bool prebuilt, std::string& problem) {
   auto held = hold(library, problem);
   if (!held) return std::nullopt;
   if (held->manifest.content != content) return held;  // the caller says how
@@ -110,18 +114,20 @@ std::optional<Held> hold_right(const Op& op, const fs::path& library, const std:
 
 void count_use(const Held& held) {
   // A cache that cannot be written is not cleaned either.
-  static_cast<void>(::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
+  static_cast<void>(
+      ::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
 }
 
 enum class Use { counts, does_not };
 
-std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key, std::string* why_not,
-                                   Use use) {
+std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key,
+                                   std::string* why_not, Use use) {
   const Cache cache(settings.cache);
   // Built because the prebuilt one was not wanted, or could not be opened.
   if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
     std::string ignored;
-    auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false, ignored);
+    auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false,
+                           ignored);
     if (held && held->manifest.content == key.content) {
       if (use == Use::counts) count_use(*held);
       return Found{std::move(*held), Origin::cached};
@@ -142,7 +148,8 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
   return std::nullopt;
 }
 
-std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key, bool& defective, Use use) {
+std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key,
+                                 bool& defective, Use use) {
   const Cache cache(settings.cache);
   if (!cache.is_trusted()) return std::nullopt;  // prepare() says why
   const auto folder = cache.entry(entry_name(op, key));
@@ -150,7 +157,8 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
   if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
   if (!problem.empty()) {
-    log_once(LogLevel::warning, folder.string(), op.description.name + " is built again: " + problem);
+    log_once(LogLevel::warning, folder.string(),
+             op.description.name + " is built again: " + problem);
     defective = true;
     return std::nullopt;
   }
@@ -159,12 +167,14 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   return Found{std::move(*held), Origin::cached};
 }
 
-std::string questions_failed(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
-                             const Tools& tools) {
+std::string questions_failed(const Op& op, const Settings& settings,
+                             const std::optional<LibTorch>& torch, const Tools& tools) {
   if (torch && !tools.nvcc.empty())
-    if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty()) return problem;
-  // Asked once a process: machines do not lose headers while a program runs, and it takes the compiler's time. Only a yes stays: what is
-  // missing may be installed. The lock is not held while a program runs.
+    if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
+      return problem;
+  // Asked once a process: machines do not lose headers while a program runs, and it takes the
+  // compiler's time. Only a yes stays: what is missing may be installed. The lock is not held while
+  // a program runs.
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;
@@ -173,12 +183,12 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
       const std::lock_guard lock(*mutex);
       if (answered->count(question.command) != 0) continue;
     }
-    const auto answer =
-        run_program(question.command, build_environment(), [&] { progress.work_on("looking for " + question.what); });
+    const auto answer = run_program(question.command, build_environment(),
+                                    [&] { progress.work_on("looking for " + question.what); });
     // The compiler writes its temporary files to TMPDIR.
     if (const auto full = full_disk_line(answer.output); !full.empty())
-      return "the disk that holds " + env("TMPDIR").value_or("/tmp") + " is full: the compiler said " +
-             quoted_text(full);
+      return "the disk that holds " + env("TMPDIR").value_or("/tmp") +
+             " is full: the compiler said " + quoted_text(full);
     if (answer.status != 0)
       return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
     const std::lock_guard lock(*mutex);
@@ -187,19 +197,21 @@ std::string questions_failed(const Op& op, const Settings& settings, const std::
   return {};
 }
 
-void require_needs(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch, const Tools& tools) {
+void require_needs(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
+                   const Tools& tools) {
   if (const auto problem = questions_failed(op, settings, torch, tools); !problem.empty())
     throw Error(ErrorCode::unavailable, "OpBuilder::load",
                 {.what = op.description.name + " cannot be built: " + problem});
 }
 
 /// Compiles into a private folder and leaves library and manifest in `<folder>/out`.
-void build_in(const fs::path& folder, const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
-              const Tools& tools, const Key& key) {
+void build_in(const fs::path& folder, const Op& op, const Settings& settings,
+              const std::optional<LibTorch>& torch, const Tools& tools, const Key& key) {
   const auto out = folder / "out";
   if (::mkdir(out.c_str(), 0700) != 0)
     throw fs::filesystem_error("cannot make", out, std::error_code(errno, std::generic_category()));
-  auto plan = make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, folder);
+  auto plan =
+      make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, folder);
   execute(plan, op.description.name,
           {.jobs = job_count(static_cast<int>(plan.steps.size())),
            .verbose = settings.verbose,
@@ -208,26 +220,29 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings, co
   fs::rename(plan.library, library);
   std::vector<fs::path> lists;
   for (const auto& step : plan.steps) lists.push_back(step.list());
-  Manifest manifest{.op = op.description.name,
-                    .content = key.content,
-                    .key = key.key,
-                    .sha256 = sha256(read_file(library, kMaxLibrary)),
-                    .external = external_files(op, settings.paths, torch ? &*torch : nullptr, lists),
-                    .parts = key.content_parts};
+  Manifest manifest{
+      .op = op.description.name,
+      .content = key.content,
+      .key = key.key,
+      .sha256 = sha256(read_file(library, kMaxLibrary)),
+      .external = external_files(op, settings.paths, torch ? &*torch : nullptr, lists),
+      .parts = key.content_parts};
   manifest.parts.insert(manifest.parts.end(), key.tool_parts.begin(), key.tool_parts.end());
   write_file_atomically(library.string() + kManifestSuffix, manifest.text());
 }
 
-Found build_locked(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch, const Tools& tools,
-                   const Key& key) {
+Found build_locked(const Op& op, const Settings& settings, const std::optional<LibTorch>& torch,
+                   const Tools& tools, const Key& key) {
   const Cache cache(settings.cache);
   cache.prepare();
   const auto name = entry_name(op, key);
   Progress progress(op.description.name);
-  const auto lock = FileLock::exclusive(cache.lock_file(name), [&](const auto& holder) { progress.wait_for(holder); });
+  const auto lock = FileLock::exclusive(cache.lock_file(name),
+                                        [&](const auto& holder) { progress.wait_for(holder); });
   bool defective = settings.force;
   if (!settings.force)
-    if (auto found = find_cached(op, settings, key, defective, Use::counts)) return std::move(*found);
+    if (auto found = find_cached(op, settings, key, defective, Use::counts))
+      return std::move(*found);
   require_needs(op, settings, torch, tools);
   cache.evict(Cache::size_limit(), name);
   const PrivateFolder folder(cache.folder());
@@ -237,7 +252,8 @@ Found build_locked(const Op& op, const Settings& settings, const std::optional<L
   bool unused = false;
   auto found = find_cached(op, settings, key, unused, Use::counts);
   if (!found)
-    throw Error(ErrorCode::io, "op cache", {.what = "what was built vanished from " + cache.folder().string()});
+    throw Error(ErrorCode::io, "op cache",
+                {.what = "what was built vanished from " + cache.folder().string()});
   found->origin = Origin::built;
   return std::move(*found);
 }
@@ -260,14 +276,16 @@ std::optional<Found> find(const Op& op, const Settings& settings, std::string* w
   const auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   if (auto found = find_prebuilt(op, settings, key, why_not, Use::does_not)) return found;
   bool unused = false;
-  return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused, Use::does_not);
+  return find_cached(op, settings, full_key(key, op, find_tools(op, settings)), unused,
+                     Use::does_not);
 }
 
 Found find_or_build(const Op& op, const Settings& settings) try {
   const auto torch = torch_of(op, settings);
   auto key = content_key(op, settings.paths, torch ? &*torch : nullptr, settings.target);
   if (!settings.force)
-    if (auto found = find_prebuilt(op, settings, key, nullptr, Use::counts)) return std::move(*found);
+    if (auto found = find_prebuilt(op, settings, key, nullptr, Use::counts))
+      return std::move(*found);
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   bool unused = false;
@@ -277,7 +295,8 @@ Found find_or_build(const Op& op, const Settings& settings) try {
   return build_locked(op, settings, torch, tools, key);
 } catch (const fs::filesystem_error& error) {
   throw Error(ErrorCode::io, "op cache",
-              {.what = error.what(), .hint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+              {.what = error.what(),
+               .hint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
 }
 
 Compatibility check(const Op& op, const Settings& settings) noexcept try {
@@ -314,7 +333,8 @@ DryRun dry_run(const Op& op, const Settings& settings) {
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   const auto entry = Cache(settings.cache).entry(entry_name(op, key));
-  const auto plan = make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, entry);
+  const auto plan =
+      make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, entry);
   DryRun out{.name = op.description.name,
              .key = key.key,
              .folder = entry,
@@ -333,7 +353,8 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
   const auto library = folder / library_name(op.description);
   std::string problem;
   if (!settings.force)
-    if (const auto held = hold_right(op, library, key.content, false, problem); held && held->manifest.key == key.key)
+    if (const auto held = hold_right(op, library, key.content, false, problem);
+        held && held->manifest.key == key.key)
       return Origin::prebuilt;
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);

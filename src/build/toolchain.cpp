@@ -48,7 +48,8 @@ std::string find_compiler(const std::string& wanted) {
   // As CMake and make take it: "ccache g++". ccache is used anyway.
   if (const auto space = named.find(' '); space != std::string::npos && !find_tool(named)) {
     auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
-    if (fs::path(named.substr(0, space)).filename() == "ccache" && rest.find(' ') == std::string::npos && !rest.empty())
+    if (fs::path(named.substr(0, space)).filename() == "ccache" &&
+        rest.find(' ') == std::string::npos && !rest.empty())
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
@@ -62,31 +63,33 @@ std::string find_compiler(const std::string& wanted) {
     // A link that is called as a compiler and is ccache: the one it stands for comes later in PATH.
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
-    throw Error(
-        ErrorCode::unavailable, "op builders",
-        {.what = "the C++ compiler " + named + " is not there",
-         .hint = wanted.empty() ? "set CXX to a C++20 compiler" : "install it; the op's description asks for it"});
+    throw Error(ErrorCode::unavailable, "op builders",
+                {.what = "the C++ compiler " + named + " is not there",
+                 .hint = wanted.empty() ? "set CXX to a C++20 compiler"
+                                        : "install it; the op's description asks for it"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (auto found = find_tool(name)) return *found;
-  throw Error(
-      ErrorCode::unavailable, "op builders",
-      {.what = "there is no C++ compiler", .got = "no c++, g++ or clang++ in PATH", .hint = "install one, or set CXX"});
+  throw Error(ErrorCode::unavailable, "op builders",
+              {.what = "there is no C++ compiler",
+               .got = "no c++, g++ or clang++ in PATH",
+               .hint = "install one, or set CXX"});
 }
 
 std::string find_nvcc() {
   if (const auto named = env("NVCC")) {
     if (auto found = find_tool(*named)) return *found;
-    throw Error(ErrorCode::unavailable, "op builders", {.what = "NVCC names " + *named + ", which is not there"});
+    throw Error(ErrorCode::unavailable, "op builders",
+                {.what = "NVCC names " + *named + ", which is not there"});
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const auto home = env(variable))
       if (auto found = find_tool(*home + "/bin/nvcc")) return *found;
   for (const char* name : {"nvcc", "/usr/local/cuda/bin/nvcc"})
     if (auto found = find_tool(name)) return *found;
-  throw Error(
-      ErrorCode::unavailable, "op builders",
-      {.what = "this op has CUDA sources and there is no nvcc", .hint = "install the CUDA toolkit, or set CUDA_HOME"});
+  throw Error(ErrorCode::unavailable, "op builders",
+              {.what = "this op has CUDA sources and there is no nvcc",
+               .hint = "install the CUDA toolkit, or set CUDA_HOME"});
 }
 
 std::string compiler_identity(const std::string& path, const fs::path& memo_folder) {
@@ -94,25 +97,29 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   std::error_code error;
   const auto real = fs::canonical(path, error);
   if (error || ::stat(real.c_str(), &info) != 0)
-    throw Error(ErrorCode::unavailable, "op builders", {.what = "the compiler " + path + " is not there"});
+    throw Error(ErrorCode::unavailable, "op builders",
+                {.what = "the compiler " + path + " is not there"});
   const auto stamp = path + "\n" + real.string() + "\n" + std::to_string(info.st_size) + "\n" +
-                     std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+                     std::to_string(info.st_mtim.tv_sec) + "." +
+                     std::to_string(info.st_mtim.tv_nsec);
   const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
   // The stamp stands in the file too, so that nothing else is taken for it.
-  if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt; kept && kept->starts_with(stamp + "\n\n"))
+  if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt;
+      kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
   Progress progress("the compiler");
   const auto said = run_program({path, "--version"}, build_environment(),
                                 [&] { progress.work_on("asking " + path + " for its version"); });
   if (said.status != 0)
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the compiler " + path + " does not run", .got = printable_text(said.output, 1000)});
+                {.what = "the compiler " + path + " does not run",
+                 .got = printable_text(said.output, 1000)});
   // nvcc says its version in the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;
-  auto identity =
-      said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " + std::to_string(info.st_size);
+  auto identity = said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " +
+                  std::to_string(info.st_size);
   try {
     if (has_memo) write_file_atomically(memo, stamp + "\n\n" + identity);
   } catch (const Error&) {
@@ -123,15 +130,16 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
 
 std::vector<std::string> search_environment() {
   std::vector<std::string> out;
-  for (const char* name :
-       {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"})
+  for (const char* name : {"CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH",
+                           "COMPILER_PATH", "GCC_EXEC_PREFIX"})
     if (const auto value = env(name)) out.push_back(std::string(name) + "=" + *value);
   return out;
 }
 
 std::vector<std::string> build_environment() {
   auto out = search_environment();
-  for (const char* name : {"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"})
+  for (const char* name :
+       {"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH"})
     if (const auto value = env(name)) out.push_back(std::string(name) + "=" + *value);
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (const std::string_view name = *entry; name.starts_with("CCACHE_") && !names_compiler(name))

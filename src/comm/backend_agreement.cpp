@@ -27,7 +27,8 @@ bool may_be_gloo(const BackendPreference& preference) {
 
 }  // namespace
 
-std::string agree_on_backend(c10d::Store& store, int rank, int size, const BackendPreference& preference) {
+std::string agree_on_backend(c10d::Store& store, int rank, int size,
+                             const BackendPreference& preference) {
   const auto key = [](int of) { return "backend of/" + std::to_string(of); };
   store.set(key(rank), written(preference));
   bool gloo = true;
@@ -39,7 +40,9 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size, const Backe
     if (other == 0 && all.back().name != all.front().name) other = of;
   }
   if (other == 0) return preference.name;
-  const auto who = [&](int of) { return "rank " + std::to_string(of) + ": '" + all[of].name + "'"; };
+  const auto who = [&](int of) {
+    return "rank " + std::to_string(of) + ": '" + all[of].name + "'";
+  };
   const std::string got = who(0) + ", " + who(other);
   if (!gloo)
     throw Error(ErrorCode::invalid_argument, "init_process_group",
@@ -47,7 +50,9 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size, const Backe
                  .got = got,
                  .want = "the same backend on all ranks",
                  .hint = "give all ranks the same name and accelerator"});
-  if (rank == 0) log(LogLevel::warning, "oneCCL is not available on all ranks (" + got + "): all ranks use gloo");
+  if (rank == 0)
+    log(LogLevel::warning,
+        "oneCCL is not available on all ranks (" + got + "): all ranks use gloo");
   return kGloo;
 }
 

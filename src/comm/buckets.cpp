@@ -26,7 +26,8 @@ std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Sized> items,
     bucket.bytes += items[i].bytes;
   }
   for (auto& [kind, bucket] : open) buckets.push_back(std::move(bucket.members));
-  std::sort(buckets.begin(), buckets.end(), [](const auto& a, const auto& b) { return a.back() < b.back(); });
+  std::sort(buckets.begin(), buckets.end(),
+            [](const auto& a, const auto& b) { return a.back() < b.back(); });
   return buckets;
 }
 

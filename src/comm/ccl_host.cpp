@@ -20,7 +20,8 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Runs its operation in wait(). The executor of the StagedBackend waits at once, and does not hold a lock meanwhile.
+/// Runs its operation in wait(). The executor of the StagedBackend waits at once, and does not hold
+/// a lock meanwhile.
 class LazyWork final : public c10d::Work {
  public:
   LazyWork(int rank, OpType type, std::function<void()> operation)
@@ -57,13 +58,15 @@ class CclHost final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return lazy(OpType::BROADCAST,
-                [ccl = ccl_, tensor = tensors[0], root = options.rootRank] { ccl->broadcast_(tensor, root); });
+    return lazy(OpType::BROADCAST, [ccl = ccl_, tensor = tensors[0], root = options.rootRank] {
+      ccl->broadcast_(tensor, root);
+    });
   }
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const auto reduce = reduction(options.reduceOp);
     if (!reduce) return gloo_->allreduce(tensors, options);
-    return lazy(OpType::ALLREDUCE, [ccl = ccl_, tensor = tensors[0], reduce] { ccl->all_reduce_(tensor, *reduce); });
+    return lazy(OpType::ALLREDUCE,
+                [ccl = ccl_, tensor = tensors[0], reduce] { ccl->all_reduce_(tensor, *reduce); });
   }
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
     const auto reduce = reduction(options.reduceOp);
@@ -72,22 +75,25 @@ class CclHost final : public c10d::Backend {
       ccl->reduce_(tensor, root, *reduce);
     });
   }
-  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& /*options*/) override {
+  WorkPtr allgather(Lists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& /*options*/) override {
     return lazy(OpType::ALLGATHER, [ccl = ccl_, parts = outputs[0], input = inputs[0]] {
       put(ccl->all_gather(input.reshape({-1})), parts);
     });
   }
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override {
-    return lazy(OpType::GATHER, [ccl = ccl_, parts = outputs.empty() ? Tensors() : outputs[0], input = inputs[0],
-                                 root = options.rootRank, rank = rank_, size = size_] {
-      std::vector<std::int64_t> from(size), to(size, rank == root ? input.numel() : 0);
-      from[root] = input.numel();
-      const auto all = ccl->all_to_all(input.reshape({-1}), to, from);
-      if (rank == root) put(all, parts);
-    });
+    return lazy(OpType::GATHER,
+                [ccl = ccl_, parts = outputs.empty() ? Tensors() : outputs[0], input = inputs[0],
+                 root = options.rootRank, rank = rank_, size = size_] {
+                  std::vector<std::int64_t> from(size), to(size, rank == root ? input.numel() : 0);
+                  from[root] = input.numel();
+                  const auto all = ccl->all_to_all(input.reshape({-1}), to, from);
+                  if (rank == root) put(all, parts);
+                });
   }
   WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override {
-    return lazy(OpType::SCATTER, [ccl = ccl_, output = outputs[0], parts = inputs.empty() ? Tensors() : inputs[0],
+    return lazy(OpType::SCATTER, [ccl = ccl_, output = outputs[0],
+                                  parts = inputs.empty() ? Tensors() : inputs[0],
                                   root = options.rootRank, rank = rank_, size = size_] {
       std::vector<std::int64_t> from(size, rank == root ? output.numel() : 0), to(size);
       to[root] = output.numel();
@@ -95,15 +101,18 @@ class CclHost final : public c10d::Backend {
       put(ccl->all_to_all(mine, to, from), {output});
     });
   }
-  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override {
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
     const auto reduce = reduction(options.reduceOp);
     if (!reduce) return gloo_->reduce_scatter(outputs, inputs, options);
-    return lazy(OpType::REDUCE_SCATTER, [ccl = ccl_, output = outputs[0], parts = inputs[0], reduce] {
-      put(ccl->reduce_scatter(at::cat(flat(parts)), *reduce), {output});
-    });
+    return lazy(OpType::REDUCE_SCATTER,
+                [ccl = ccl_, output = outputs[0], parts = inputs[0], reduce] {
+                  put(ccl->reduce_scatter(at::cat(flat(parts)), *reduce), {output});
+                });
   }
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& /*options*/) override {
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& /*options*/) override {
     return lazy(OpType::ALLTOALL_BASE, [ccl = ccl_, output, input, output_splits, input_splits] {
       put(ccl->all_to_all(input, output_splits, input_splits), {output});
     });
@@ -113,9 +122,15 @@ class CclHost final : public c10d::Backend {
   }
 
   // oneCCL's own end the process on host memory.
-  WorkPtr send(Tensors& tensors, int rank, int tag) override { return gloo_->send(tensors, rank, tag); }
-  WorkPtr recv(Tensors& tensors, int rank, int tag) override { return gloo_->recv(tensors, rank, tag); }
-  WorkPtr recvAnysource(Tensors& tensors, int tag) override { return gloo_->recvAnysource(tensors, tag); }
+  WorkPtr send(Tensors& tensors, int rank, int tag) override {
+    return gloo_->send(tensors, rank, tag);
+  }
+  WorkPtr recv(Tensors& tensors, int rank, int tag) override {
+    return gloo_->recv(tensors, rank, tag);
+  }
+  WorkPtr recvAnysource(Tensors& tensors, int tag) override {
+    return gloo_->recvAnysource(tensors, tag);
+  }
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all) override {
     gloo_->monitoredBarrier(options, wait_all);
   }
@@ -145,7 +160,8 @@ class CclHost final : public c10d::Backend {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_ccl_host(const c10::intrusive_ptr<c10d::Store>& store,
-                                                c10::intrusive_ptr<c10d::Backend> gloo, const GroupOptions& options) {
+                                                c10::intrusive_ptr<c10d::Backend> gloo,
+                                                const GroupOptions& options) {
   return c10::make_intrusive<CclHost>(store, std::move(gloo), options);
 }
 

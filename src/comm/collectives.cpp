@@ -1,4 +1,5 @@
-// Each operation of c10d in terms of Staging and the host backend. Operations that only move data treat it as bytes, so every dtype works.
+// Each operation of c10d in terms of Staging and the host backend. Operations that only move data
+// treat it as bytes, so every dtype works.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"
@@ -27,13 +28,14 @@ bool reducible(c10::ScalarType type) {
 
 }  // namespace
 
-at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce,
-                                      Use use) const {
+at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
+                                      c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
   const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison refuses UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
-  const bool bitwise = kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
+  const bool bitwise =
+      kind == c10d::ReduceOp::BAND || kind == c10d::ReduceOp::BOR || kind == c10d::ReduceOp::BXOR;
   const auto fail = [&](const std::string& what, const std::string& want) {
     throw Error(ErrorCode::unsupported, operation.name,
                 {.what = what, .got = std::string("dtype ") + dtype_name(type), .want = want});
@@ -42,8 +44,10 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
     fail("PREMUL_SUM does not exist here", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
   if (!reducible(type))
     fail("this dtype cannot be reduced",
-         "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or complex128");
-  if (c10::isComplexType(type) && !sums) fail("complex numbers can only be summed or averaged", "SUM or AVG");
+         "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or "
+         "complex128");
+  if (c10::isComplexType(type) && !sums)
+    fail("complex numbers can only be summed or averaged", "SUM or AVG");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
     fail("AVG requires a floating-point dtype", "a floating dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
@@ -61,7 +65,8 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
   return c10::isComplexType(type) ? at::view_as_real(host) : host;
 }
 
-StagedBackend::WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+StagedBackend::WorkPtr StagedBackend::allreduce(Tensors& tensors,
+                                                const c10d::AllreduceOptions& options) {
   auto op = operation("all_reduce", OpType::ALLREDUCE);
   auto to = options;
   const auto host = add_reduced(op, only(op.name, tensors), to.reduceOp, Use::read_and_write);
@@ -73,8 +78,8 @@ StagedBackend::WorkPtr StagedBackend::allreduce(Tensors& tensors, const c10d::Al
   return run(std::move(op));
 }
 
-StagedBackend::WorkPtr StagedBackend::allreduce_coalesced(Tensors& tensors,
-                                                          const c10d::AllreduceCoalescedOptions& options) {
+StagedBackend::WorkPtr StagedBackend::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   auto op = operation("all_reduce_coalesced", OpType::ALLREDUCE_COALESCED);
   for (const auto& tensor : tensors) {
     c10d::AllreduceOptions to = options;
@@ -95,7 +100,8 @@ StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::Reduc
   const auto use = options.rootRank == rank_ ? Use::read_and_write : Use::read;
   const auto& tensor = only(op.name, tensors);
   auto host = add_reduced(op, tensor, to.reduceOp, use);
-  // gloo leaves partial sums in what it is given; a host tensor of another rank than the root stays as it is.
+  // gloo leaves partial sums in what it is given; a host tensor of another rank than the root stays
+  // as it is.
   if (use == Use::read && tensor.device().is_cpu()) host = host.clone();
   op.posts.push_back([host, to](c10d::Backend& gloo) {
     Tensors list{host};
@@ -125,15 +131,15 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter(Tensors& outputs, Lists& in
   return run(std::move(op));
 }
 
-StagedBackend::WorkPtr StagedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                                           const c10d::ReduceScatterOptions& options) {
+StagedBackend::WorkPtr StagedBackend::_reduce_scatter_base(
+    at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
   Tensors outputs{output};
   Tensors inputs{input};
   return reduce_scatter_tensor_coalesced(outputs, inputs, options);
 }
 
-StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                      const c10d::ReduceScatterOptions& options) {
+StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   auto op = operation("reduce_scatter_tensor", OpType::_REDUCE_SCATTER_BASE);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check_multiple(op.name, inputs.at(i), outputs[i]);
@@ -152,10 +158,12 @@ StagedBackend::WorkPtr StagedBackend::reduce_scatter_tensor_coalesced(Tensors& o
   return run(std::move(op));
 }
 
-StagedBackend::WorkPtr StagedBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+StagedBackend::WorkPtr StagedBackend::broadcast(Tensors& tensors,
+                                                const c10d::BroadcastOptions& options) {
   auto op = operation("broadcast", OpType::BROADCAST);
   check_rank(op.name, options.rootRank);
-  const auto host = op.staging->add_bytes(only(op.name, tensors), options.rootRank == rank_ ? Use::read : Use::write);
+  const auto host = op.staging->add_bytes(only(op.name, tensors),
+                                          options.rootRank == rank_ ? Use::read : Use::write);
   op.posts.push_back([host, options](c10d::Backend& gloo) {
     Tensors list{host};
     return gloo.broadcast(list, options);
@@ -187,8 +195,8 @@ StagedBackend::WorkPtr StagedBackend::_allgather_base(at::Tensor& output, at::Te
   return allgather_into_tensor_coalesced(outputs, inputs, options);
 }
 
-StagedBackend::WorkPtr StagedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                                      const c10d::AllgatherOptions& options) {
+StagedBackend::WorkPtr StagedBackend::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
   auto op = operation("all_gather_into_tensor", OpType::_ALLGATHER_BASE);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check_multiple(op.name, outputs[i], inputs.at(i));
@@ -223,13 +231,15 @@ StagedBackend::WorkPtr StagedBackend::allgather_coalesced(Lists& outputs, Tensor
   return run(std::move(op));
 }
 
-StagedBackend::WorkPtr StagedBackend::gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) {
+StagedBackend::WorkPtr StagedBackend::gather(Lists& outputs, Tensors& inputs,
+                                             const c10d::GatherOptions& options) {
   auto op = operation("gather", OpType::GATHER);
   check_rank(op.name, options.rootRank);
   Tensors parts;
   if (options.rootRank == rank_) {
     check_lists(op.name, outputs, inputs);
-    for (const auto& output : outputs[0]) parts.push_back(op.staging->add_bytes(output, Use::write));
+    for (const auto& output : outputs[0])
+      parts.push_back(op.staging->add_bytes(output, Use::write));
     op.outputs = outputs[0];
   }
   const auto host = op.staging->add_bytes(only(op.name, inputs), Use::read);
@@ -242,7 +252,8 @@ StagedBackend::WorkPtr StagedBackend::gather(Lists& outputs, Tensors& inputs, co
   return run(std::move(op));
 }
 
-StagedBackend::WorkPtr StagedBackend::scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) {
+StagedBackend::WorkPtr StagedBackend::scatter(Tensors& outputs, Lists& inputs,
+                                              const c10d::ScatterOptions& options) {
   auto op = operation("scatter", OpType::SCATTER);
   check_rank(op.name, options.rootRank);
   Tensors parts;
@@ -277,10 +288,11 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
       rows_of_rank *= rows == 0 ? 0 : static_cast<int64_t>(tensor.nbytes()) / rows;
     }
     if (sum != rows || std::ssize(sizes) != size_)
-      throw Error(ErrorCode::invalid_argument, op.name,
-                  {.what = "the splits do not make up the first dimension",
-                   .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
-                   .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
+      throw Error(
+          ErrorCode::invalid_argument, op.name,
+          {.what = "the splits do not make up the first dimension",
+           .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
+           .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
     return sizes;
   };
   const auto to = in_bytes(output, output_splits);

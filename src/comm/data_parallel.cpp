@@ -38,7 +38,8 @@ std::int64_t bytes_of(double mib, const char* name) {
 
 /// Elements that a gradient takes in its bucket.
 std::int64_t room_for(const at::Tensor& parameter) {
-  const auto line = std::max<std::int64_t>(1, kLineBytes / static_cast<std::int64_t>(parameter.element_size()));
+  const auto line =
+      std::max<std::int64_t>(1, kLineBytes / static_cast<std::int64_t>(parameter.element_size()));
   return (parameter.numel() + line - 1) / line * line;
 }
 
@@ -48,22 +49,26 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
     if (!parameter.defined()) fail(ErrorCode::invalid_argument, name_of(i) + " is undefined");
-    if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided || !parameter.is_leaf() ||
-        !parameter.requires_grad())
-      fail(ErrorCode::invalid_argument, name_of(i) + " cannot be trained", c10::toString(parameter.scalar_type()),
+    if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided ||
+        !parameter.is_leaf() || !parameter.requires_grad())
+      fail(ErrorCode::invalid_argument, name_of(i) + " cannot be trained",
+           c10::toString(parameter.scalar_type()),
            "a dense floating-point leaf that requires a gradient");
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second)
       fail(ErrorCode::invalid_argument, name_of(i) + " is named twice");
     if (torch::autograd::impl::post_acc_grad_hooks(parameter))
-      fail(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {}, {},
-           "end what put it there, such as another DataParallel, first");
+      fail(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {},
+           {}, "end what put it there, such as another DataParallel, first");
   }
 }
 
 /// A number that says what the ranks must have in common.
-std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t first, std::int64_t most) {
+std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t first,
+                         std::int64_t most) {
   std::uint64_t mixed = 0xcbf29ce484222325ULL;
-  const auto add = [&](std::int64_t value) { mixed = (mixed ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL; };
+  const auto add = [&](std::int64_t value) {
+    mixed = (mixed ^ static_cast<std::uint64_t>(value)) * 0x100000001b3ULL;
+  };
   add(first);
   add(most);
   for (const auto& parameter : parameters) {
@@ -75,7 +80,8 @@ std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t
 }
 
 void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
-  const auto all = group.all_gather(at::tensor({count, mixed}, at::TensorOptions().dtype(at::kLong)).view({1, 2}));
+  const auto all = group.all_gather(
+      at::tensor({count, mixed}, at::TensorOptions().dtype(at::kLong)).view({1, 2}));
   const auto* numbers = all.const_data_ptr<std::int64_t>();
   for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
@@ -120,17 +126,20 @@ class ANYACCEL_LOCAL DataParallel::Impl {
 
   ProcessGroup& group_;
   std::vector<Gradient> gradients_;
-  /// At the end of each bucket, one element a gradient: 1 where this rank has one. Their mean says whether any has.
+  /// At the end of each bucket, one element a gradient: 1 where this rank has one. Their mean says
+  /// whether any has.
   std::vector<at::Tensor> flags_;
   std::vector<std::size_t> missing_;  ///< of each bucket
 };
 
-DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters, const DataParallelOptions& options)
+DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters,
+                         const DataParallelOptions& options)
     : group_(group) {
   const auto first = bytes_of(options.first_bucket_mb, "first_bucket_mb");
   const auto most = bytes_of(options.bucket_cap_mb, "bucket_cap_mb");
   check_parameters(parameters);
-  check_same(group, static_cast<std::int64_t>(parameters.size()), fingerprint(parameters, first, most));
+  check_same(group, static_cast<std::int64_t>(parameters.size()),
+             fingerprint(parameters, first, most));
   const c10::AutoGradMode no_gradient(false);
   for (const auto& parameter : parameters) group.broadcast(parameter.detach(), 0);
   // Backward comes to the last ones first.
@@ -139,8 +148,8 @@ DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
     const std::pair kind(it->scalar_type(), it->device());
     const auto found = std::find(kinds.begin(), kinds.end(), kind);
-    items.push_back(
-        {room_for(*it) * static_cast<std::int64_t>(it->element_size()), static_cast<int>(found - kinds.begin())});
+    items.push_back({room_for(*it) * static_cast<std::int64_t>(it->element_size()),
+                     static_cast<int>(found - kinds.begin())});
     if (found == kinds.end()) kinds.push_back(kind);
   }
   for (auto& parameter : parameters) gradients_.push_back({.parameter = std::move(parameter)});
@@ -149,11 +158,13 @@ DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters
     make_bucket(members);
   }
   for (std::size_t i = 0; i < gradients_.size(); ++i)
-    torch::autograd::impl::set_post_acc_grad_hooks(gradients_[i].parameter, std::make_unique<Hook>(*this, i));
+    torch::autograd::impl::set_post_acc_grad_hooks(gradients_[i].parameter,
+                                                   std::make_unique<Hook>(*this, i));
 }
 
 DataParallel::Impl::~Impl() {
-  for (const auto& gradient : gradients_) torch::autograd::impl::set_post_acc_grad_hooks(gradient.parameter, nullptr);
+  for (const auto& gradient : gradients_)
+    torch::autograd::impl::set_post_acc_grad_hooks(gradient.parameter, nullptr);
 }
 
 void DataParallel::Impl::make_bucket(const std::vector<std::size_t>& members) {
@@ -244,10 +255,12 @@ void DataParallel::Impl::finish() {
   const std::lock_guard lock(mutex);
   works.clear();
   for (auto& gradient : gradients_) gradient.arrived = false;
-  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket) missing_[bucket] = buckets[bucket].parameters.size();
+  for (std::size_t bucket = 0; bucket < buckets.size(); ++bucket)
+    missing_[bucket] = buckets[bucket].parameters.size();
 }
 
-DataParallel::DataParallel(ProcessGroup& group, std::vector<at::Tensor> parameters, const DataParallelOptions& options)
+DataParallel::DataParallel(ProcessGroup& group, std::vector<at::Tensor> parameters,
+                           const DataParallelOptions& options)
     : impl_(std::make_unique<Impl>(group, std::move(parameters), options)) {}
 DataParallel::~DataParallel() = default;
 
@@ -255,7 +268,9 @@ DataParallel::NoSync::~NoSync() { --depth_; }
 DataParallel::NoSync DataParallel::no_sync() { return NoSync(impl_->quiet); }
 
 void DataParallel::finish() { impl_->finish(); }
-const std::vector<DataParallel::Bucket>& DataParallel::buckets() const noexcept { return impl_->buckets; }
+const std::vector<DataParallel::Bucket>& DataParallel::buckets() const noexcept {
+  return impl_->buckets;
+}
 
 std::size_t DataParallel::reduced() const {
   const std::lock_guard lock(impl_->mutex);

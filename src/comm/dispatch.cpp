@@ -19,14 +19,19 @@ void register_operators(c10::DeviceType type) {
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const auto key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(type));
-  static auto* library = new torch::Library(torch::Library::IMPL, "c10d", std::nullopt, __FILE__, __LINE__);
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "c10d", std::nullopt, __FILE__, __LINE__);
   // LibTorch has them for CPU, CUDA and PrivateUse1, and vendors for theirs.
   for (const auto& name : c10::Dispatcher::singleton().getAllOpNames()) {
     if (name.name.rfind("c10d::", 0) != 0) continue;
     const auto op = c10::Dispatcher::singleton().findOp(name);
-    if (!op || op->hasKernelForDispatchKey(key) || !op->hasKernelForDispatchKey(c10::DispatchKey::CPU)) continue;
-    const auto text = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
-    library->impl(text.c_str(), torch::dispatch(key, torch::CppFunction::makeFromBoxedFunction<&as_host>()));
+    if (!op || op->hasKernelForDispatchKey(key) ||
+        !op->hasKernelForDispatchKey(c10::DispatchKey::CPU))
+      continue;
+    const auto text =
+        name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    library->impl(text.c_str(),
+                  torch::dispatch(key, torch::CppFunction::makeFromBoxedFunction<&as_host>()));
   }
 }
 

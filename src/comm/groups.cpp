@@ -36,11 +36,11 @@ Registry& registry() {
 }
 
 /// Connects to the other ranks over the interface of GLOO_SOCKET_IFNAME, or the host's name.
-c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                            std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                            int size, std::chrono::milliseconds timeout) {
   survive_closed_connections();
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size,
-                                                     c10d::ProcessGroupGloo::Options::create_default(timeout));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      store, rank, size, c10d::ProcessGroupGloo::Options::create_default(timeout));
 }
 
 }  // namespace
@@ -48,16 +48,18 @@ c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store
 c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                       const GroupOptions& options) {
   if (!store || options.size < 1 || options.rank < 0 || options.rank >= options.size)
-    throw Error(ErrorCode::invalid_argument, "make_staged_backend",
-                {.what = "a group needs a store, a size of at least 1 and a rank in it",
-                 .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
+    throw Error(
+        ErrorCode::invalid_argument, "make_staged_backend",
+        {.what = "a group needs a store, a size of at least 1 and a rank in it",
+         .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   auto host = make_gloo(store, options.rank, options.size, options.timeout);
   return c10::make_intrusive<StagedBackend>(std::move(host), options);
 }
 
 void register_backend(const std::string& name, BackendFactory factory) {
   if (name.empty() || !factory)
-    throw Error(ErrorCode::invalid_argument, "register_backend", {.what = "a backend needs a name and a factory"});
+    throw Error(ErrorCode::invalid_argument, "register_backend",
+                {.what = "a backend needs a name and a factory"});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   state.factories[name] = std::move(factory);
@@ -65,7 +67,8 @@ void register_backend(const std::string& name, BackendFactory factory) {
 
 void survive_closed_connections() {
   struct sigaction now {};
-  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 && now.sa_handler == SIG_DFL)
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+      now.sa_handler == SIG_DFL)
     std::signal(SIGPIPE, SIG_IGN);
 }
 
@@ -84,34 +87,39 @@ std::vector<std::string> backend_names() {
   return {names.begin(), names.end()};
 }
 
-c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
+c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
+                                               const c10::intrusive_ptr<c10d::Store>& store,
                                                const GroupOptions& options) {
   BackendFactory factory;
   {
     auto& state = registry();
     const std::lock_guard lock(state.mutex);
-    if (const auto found = state.factories.find(name); found != state.factories.end()) factory = found->second;
+    if (const auto found = state.factories.find(name); found != state.factories.end())
+      factory = found->second;
   }
   if (factory) return factory(store, options);
   // An accelerator with memory of its own wants its vendor's oneCCL, or what stages.
   if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {
-    auto gloo =
-        make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank, options.size, options.timeout);
-    return c10::make_intrusive<StagedBackend>(make_ccl_host(store, std::move(gloo), options), options, kCcl);
+    auto gloo = make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank,
+                          options.size, options.timeout);
+    return c10::make_intrusive<StagedBackend>(make_ccl_host(store, std::move(gloo), options),
+                                              options, kCcl);
   }
   const auto names = backend_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     std::string known;
     for (const auto& one : names) known.append(known.empty() ? "" : ", ").append(one);
     throw Error(ErrorCode::invalid_argument, "make_backend",
-                {.what = "there is no communication backend of this name", .got = quoted_text(name), .want = known});
+                {.what = "there is no communication backend of this name",
+                 .got = quoted_text(name),
+                 .want = known});
   }
   return make_staged_backend(store, options);
 }
 
-c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& name,
-                                                          const c10::intrusive_ptr<c10d::Store>& store,
-                                                          const GroupOptions& options) {
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
+    const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
+    const GroupOptions& options) {
   auto& accelerator = get_accelerator();
   const auto wanted = name.empty() ? accelerator.communication_backend_name() : name;
   const auto backend = make_backend(wanted, store, options);
@@ -123,8 +131,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const std::string& nam
     group->setBackend(c10::kCPU, kType, backend);
   } else {
     // A second backend of one type would not be looked at.
-    group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
-                      make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));
+    group->setBackend(
+        c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
+        make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));
   }
   if (accelerator.device_type() != c10::kCPU) {
     group->setBackend(accelerator.device_type(), kType, backend);

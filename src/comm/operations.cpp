@@ -1,4 +1,5 @@
-// The functions of a ProcessGroup: through shared memory where the tensor and the group have it, else through the backend.
+// The functions of a ProcessGroup: through shared memory where the tensor and the group have it,
+// else through the backend.
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
@@ -38,7 +39,8 @@ void check_multiple(const char* where, const at::Tensor& large, const at::Tensor
       large.device() != small.device())
     throw Error(ErrorCode::invalid_argument, where,
                 {.what = "the large tensor must hold the small one once for each rank",
-                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
+                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
+                        " elements",
                  .want = std::to_string(small.numel() * size) + " of the same dtype and device"});
 }
 
@@ -59,7 +61,8 @@ void ProcessGroup::Impl::run(const char* where, const Call& call) {
 }
 
 template <typename Call>
-std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const at::Tensor& tensor, const Call& call) {
+std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const at::Tensor& tensor,
+                                                       const Call& call) {
   class InBackend final : public Work::State {
    public:
     InBackend(const char* where, at::Tensor kept, c10::intrusive_ptr<c10d::Work> work)
@@ -106,9 +109,12 @@ void ProcessGroup::all_reduce(const at::Tensor& tensor, ReduceOp op) {
 }
 
 Work ProcessGroup::all_reduce_async(const at::Tensor& tensor, ReduceOp op) {
-  auto* const memory = tensor.is_cpu() && tensor.layout() == c10::kStrided ? impl_->memory() : nullptr;
-  if (memory == nullptr) return Work(impl_->begin("all_reduce_async", tensor, posted_all_reduce(tensor, op)));
-  return Work(impl_->begin_in_memory(tensor, [memory, tensor, op] { memory->all_reduce_(tensor, op); }));
+  auto* const memory =
+      tensor.is_cpu() && tensor.layout() == c10::kStrided ? impl_->memory() : nullptr;
+  if (memory == nullptr)
+    return Work(impl_->begin("all_reduce_async", tensor, posted_all_reduce(tensor, op)));
+  return Work(
+      impl_->begin_in_memory(tensor, [memory, tensor, op] { memory->all_reduce_(tensor, op); }));
 }
 
 void ProcessGroup::reduce(const at::Tensor& tensor, int destination, ReduceOp op) {
@@ -155,10 +161,11 @@ void ProcessGroup::all_gather_into_tensor(const at::Tensor& output, const at::Te
 
 at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& input, ReduceOp op) {
   if (input.dim() == 0 || input.size(0) % impl_->size != 0)
-    throw Error(ErrorCode::invalid_argument, "reduce_scatter",
-                {.what = "the first dimension must be a multiple of the number of ranks",
-                 .got = input.dim() == 0 ? "a tensor without dimensions" : std::to_string(input.size(0)),
-                 .want = "a multiple of " + std::to_string(impl_->size)});
+    throw Error(
+        ErrorCode::invalid_argument, "reduce_scatter",
+        {.what = "the first dimension must be a multiple of the number of ranks",
+         .got = input.dim() == 0 ? "a tensor without dimensions" : std::to_string(input.size(0)),
+         .want = "a multiple of " + std::to_string(impl_->size)});
   if (auto* memory = impl_->memory_for(input)) return memory->reduce_scatter(input, op);
   auto sizes = input.sizes().vec();
   sizes[0] /= impl_->size;
@@ -167,7 +174,8 @@ at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& input, ReduceOp op) {
   return output;
 }
 
-void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, ReduceOp op) {
+void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
+                                         ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
     // In rows of ranks, whatever the shapes are.
@@ -189,7 +197,8 @@ std::vector<at::Tensor> ProcessGroup::gather(const at::Tensor& input, int destin
   std::vector<Tensors> outputs;
   if (impl_->rank == destination) {
     outputs.emplace_back();
-    for (int i = 0; i < impl_->size; ++i) outputs[0].push_back(at::empty(input.sizes(), input.options()));
+    for (int i = 0; i < impl_->size; ++i)
+      outputs[0].push_back(at::empty(input.sizes(), input.options()));
   }
   impl_->run("gather", [&](c10d::ProcessGroup& group) {
     Tensors inputs{input};
@@ -200,13 +209,16 @@ std::vector<at::Tensor> ProcessGroup::gather(const at::Tensor& input, int destin
   return outputs.empty() ? Tensors{} : outputs[0];
 }
 
-void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source) {
+void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts,
+                           int source) {
   impl_->check_rank("scatter", source);
-  if ((impl_->rank == source) != (std::ssize(parts) == impl_->size) || (impl_->rank != source && !parts.empty()))
-    throw Error(ErrorCode::invalid_argument, "scatter",
-                {.what = "the source gives a part for each rank, the others none",
-                 .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
-                 .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
+  if ((impl_->rank == source) != (std::ssize(parts) == impl_->size) ||
+      (impl_->rank != source && !parts.empty()))
+    throw Error(
+        ErrorCode::invalid_argument, "scatter",
+        {.what = "the source gives a part for each rank, the others none",
+         .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
+         .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
   impl_->run("scatter", [&](c10d::ProcessGroup& group) {
     Tensors outputs{output};
     std::vector<Tensors> inputs;
@@ -218,7 +230,8 @@ void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tenso
 }
 
 void ProcessGroup::all_to_all_single(const at::Tensor& output, const at::Tensor& input,
-                                     std::vector<std::int64_t> output_splits, std::vector<std::int64_t> input_splits) {
+                                     std::vector<std::int64_t> output_splits,
+                                     std::vector<std::int64_t> input_splits) {
   impl_->run("all_to_all_single", [&](c10d::ProcessGroup& group) {
     auto to = output;
     auto from = input;
@@ -226,7 +239,8 @@ void ProcessGroup::all_to_all_single(const at::Tensor& output, const at::Tensor&
   });
 }
 
-void ProcessGroup::all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs) {
+void ProcessGroup::all_to_all(const std::vector<at::Tensor>& outputs,
+                              const std::vector<at::Tensor>& inputs) {
   impl_->run("all_to_all", [&](c10d::ProcessGroup& group) {
     auto to = outputs;
     auto from = inputs;

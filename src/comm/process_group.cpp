@@ -1,4 +1,5 @@
-// How a group is made ready, and how its functions reach shared memory or the backend; what they are: operations.cpp.
+// How a group is made ready, and how its functions reach shared memory or the backend; what they
+// are: operations.cpp.
 #include "comm/process_group.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -26,7 +27,8 @@ void rethrow_as_error(const char* where) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     const auto line = text.substr(0, text.find('\n'));
-    const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+    const bool late =
+        text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
     throw Error(late ? ErrorCode::timeout : ErrorCode::unavailable, where,
                 {.what = late ? "other ranks did not come in time" : "the group failed",
                  .got = line,
@@ -34,7 +36,8 @@ void rethrow_as_error(const char* where) {
   }
 }
 
-ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings given, std::vector<int> of_job, int place)
+ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings given,
+                         std::vector<int> of_job, int place)
     : settings(std::move(given)),
       ranks(std::move(of_job)),
       rank(place),
@@ -42,10 +45,11 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
       store_(std::move(store)) {
   const bool own_ccl = settings.backend == kCcl && get_accelerator().device_type() == c10::kCPU;
   if (!is_registered(settings.backend) && settings.backend != kStaged && !own_ccl)
-    backend_reason =
-        "nothing is registered as '" + settings.backend + "': the backend that stages through the host serves it";
+    backend_reason = "nothing is registered as '" + settings.backend +
+                     "': the backend that stages through the host serves it";
   try {
-    group = make_process_group(settings.backend, c10::make_intrusive<c10d::PrefixStore>("backend", store_),
+    group = make_process_group(settings.backend,
+                               c10::make_intrusive<c10d::PrefixStore>("backend", store_),
                                {.rank = rank, .size = size, .timeout = settings.timeout});
   } catch (...) {
     rethrow_as_error("init_process_group");
@@ -116,7 +120,9 @@ namespace {
 /// What the group's thread does: a promise that more than one may wait for.
 class InMemory final : public Work::State {
  public:
-  bool done() const override { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  bool done() const override {
+    return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
   void wait() override { result_.get(); }
   void run(const std::function<void()>& call) {
     try {
@@ -134,7 +140,8 @@ class InMemory final : public Work::State {
 
 }  // namespace
 
-std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tensor& tensor, std::function<void()> call) {
+std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tensor& tensor,
+                                                                 std::function<void()> call) {
   auto state = std::make_shared<InMemory>();
   const std::lock_guard lock(executor_mutex_);
   if (::getpid() != process_)
@@ -161,10 +168,13 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
   std::sort(places.begin(), places.end());
   const auto fail = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "ProcessGroup::new_group",
-                {.what = what, .want = "different ranks of 0 to " + std::to_string(size - 1) + " with this one"});
+                {.what = what,
+                 .want = "different ranks of 0 to " + std::to_string(size - 1) + " with this one"});
   };
-  if (places.empty() || places.front() < 0 || places.back() >= size) fail("a group is made of ranks of this one");
-  if (std::adjacent_find(places.begin(), places.end()) != places.end()) fail("a rank is named twice");
+  if (places.empty() || places.front() < 0 || places.back() >= size)
+    fail("a group is made of ranks of this one");
+  if (std::adjacent_find(places.begin(), places.end()) != places.end())
+    fail("a rank is named twice");
   const auto mine = std::find(places.begin(), places.end(), rank);
   if (mine == places.end())
     fail("rank " + std::to_string(rank) + " is not in the new group, and only its ranks make it");
@@ -179,15 +189,17 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }
-  return std::make_unique<Impl>(c10::make_intrusive<c10d::PrefixStore>("group " + name, store_), settings,
-                                std::move(of_job), static_cast<int>(mine - places.begin()));
+  return std::make_unique<Impl>(c10::make_intrusive<c10d::PrefixStore>("group " + name, store_),
+                                settings, std::move(of_job),
+                                static_cast<int>(mine - places.begin()));
 }
 
 void ProcessGroup::Impl::check_rank(const char* where, int other) const {
   if (other < 0 || other >= size)
-    throw Error(
-        ErrorCode::invalid_argument, where,
-        {.what = "there is no such rank", .got = std::to_string(other), .want = "0 to " + std::to_string(size - 1)});
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "there is no such rank",
+                 .got = std::to_string(other),
+                 .want = "0 to " + std::to_string(size - 1)});
 }
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -200,7 +212,9 @@ int ProcessGroup::size() const noexcept { return impl_->size; }
 const std::vector<int>& ProcessGroup::ranks() const noexcept { return impl_->ranks; }
 const std::string& ProcessGroup::backend_name() const noexcept { return impl_->settings.backend; }
 const std::string& ProcessGroup::backend_reason() const noexcept { return impl_->backend_reason; }
-const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::c10d_group() const noexcept { return impl_->group; }
+const c10::intrusive_ptr<c10d::ProcessGroup>& ProcessGroup::c10d_group() const noexcept {
+  return impl_->group;
+}
 
 const std::string& ProcessGroup::shared_memory_reason() {
   impl_->memory();
@@ -212,6 +226,8 @@ std::string ProcessGroup::shared_memory_name() {
   return memory ? memory->name() : std::string();
 }
 
-ProcessGroup ProcessGroup::new_group(const std::vector<int>& ranks) { return ProcessGroup(impl_->part(ranks)); }
+ProcessGroup ProcessGroup::new_group(const std::vector<int>& ranks) {
+  return ProcessGroup(impl_->part(ranks));
+}
 
 }  // namespace anyaccel::comm

@@ -34,17 +34,21 @@ class Work::State {
 
 class ANYACCEL_LOCAL ProcessGroup::Impl {
  public:
-  /// `ranks` are those of the job, ascending; `rank` is this one's place among them. The store is the group's alone.
-  Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings settings, std::vector<int> ranks, int rank);
+  /// `ranks` are those of the job, ascending; `rank` is this one's place among them. The store is
+  /// the group's alone.
+  Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings settings, std::vector<int> ranks,
+       int rank);
   ~Impl();
 
-  /// Shared memory where tensors like this one go through it, else null; what was begun there has ended. A call of all ranks.
+  /// Shared memory where tensors like this one go through it, else null; what was begun there has
+  /// ended. A call of all ranks.
   ops::ShareMemComm* memory_for(const at::Tensor& tensor);
   /// The same for any tensor of the host.
   ops::ShareMemComm* memory_in_turn();
   ops::ShareMemComm* memory();
   /// `call` in the group's thread, after what was begun before it; the tensor lives until then.
-  std::shared_ptr<Work::State> begin_in_memory(const at::Tensor& tensor, std::function<void()> call);
+  std::shared_ptr<Work::State> begin_in_memory(const at::Tensor& tensor,
+                                               std::function<void()> call);
   std::unique_ptr<Impl> part(std::vector<int> places);
 
   /// Posts with `call`, waits for its work. Errors become ours.

@@ -19,17 +19,21 @@ namespace {
 
 constexpr const char* kWhere = "init_process_group";
 
-int number(const std::optional<int>& given, const char* variable, long least, std::optional<int> otherwise) {
+int number(const std::optional<int>& given, const char* variable, long least,
+           std::optional<int> otherwise) {
   if (given) return *given;
-  if (const auto value = env_int(variable, least, std::numeric_limits<int>::max())) return static_cast<int>(*value);
+  if (const auto value = env_int(variable, least, std::numeric_limits<int>::max()))
+    return static_cast<int>(*value);
   if (otherwise) return *otherwise;
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = std::string(variable) + " is not set, nor given in the options",
-               .hint = "start the program with a launcher (torchrun, deepspeed), or give rank, world_size and store"});
+               .hint = "start the program with a launcher (torchrun, deepspeed), or give rank, "
+                       "world_size and store"});
 }
 
 /// torch's own names for what torchrun says, so that each of its attempts is a job of its own.
-c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
+                                                std::chrono::milliseconds timeout) {
   const auto address = env("MASTER_ADDR");
   const auto port = env_int("MASTER_PORT", 1, 65535);
   if (size == 1 && (!address || !port)) return c10::make_intrusive<c10d::HashStore>();
@@ -69,7 +73,8 @@ void choose_device() {
 ProcessGroup init_process_group(const InitOptions& options) {
   // A launcher that sets one of them sets all.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
-  const int size = number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);
+  const int size =
+      number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);
   const int rank = number(options.rank, "RANK", 0, alone ? std::optional(0) : std::nullopt);
   if (size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, kWhere,
@@ -82,17 +87,20 @@ ProcessGroup init_process_group(const InitOptions& options) {
   std::iota(ranks.begin(), ranks.end(), 0);
   store = c10::make_intrusive<c10d::PrefixStore>("anyaccel", std::move(store));
   const bool automatic = options.backend.empty();
-  BackendPreference preference{automatic ? get_accelerator().communication_backend_name() : options.backend, automatic};
+  BackendPreference preference{
+      automatic ? get_accelerator().communication_backend_name() : options.backend, automatic};
   std::string backend;
   try {
     backend = agree_on_backend(*store, rank, size, preference);
   } catch (...) {
     rethrow_as_error(kWhere);
   }
-  return ProcessGroup(std::make_unique<ProcessGroup::Impl>(
-      std::move(store),
-      GroupSettings{.backend = std::move(backend), .timeout = options.timeout, .shared_memory = options.shared_memory},
-      std::move(ranks), rank));
+  return ProcessGroup(
+      std::make_unique<ProcessGroup::Impl>(std::move(store),
+                                           GroupSettings{.backend = std::move(backend),
+                                                         .timeout = options.timeout,
+                                                         .shared_memory = options.shared_memory},
+                                           std::move(ranks), rank));
 }
 
 }  // namespace anyaccel::comm

@@ -8,11 +8,12 @@
 
 namespace anyaccel::comm {
 
-StagedWork::StagedWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> outputs,
-                       std::vector<c10::Device> devices)
+StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
+                       std::vector<at::Tensor> outputs, std::vector<c10::Device> devices)
     : c10d::Work(rank, type, title),
       outputs_(std::move(outputs)),
-      future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), devices)) {}
+      future_(c10::make_intrusive<c10::ivalue::Future>(
+          c10::ListType::create(c10::TensorType::get()), devices)) {}
 
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
@@ -38,7 +39,8 @@ void StagedWork::synchronize() {
   for (const auto& [index, event] : done_) event.wait(accelerator.current_stream(index));
 }
 
-StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options, std::string name)
+StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options,
+                             std::string name)
     : Backend(options.rank, options.size),
       name_(std::move(name)),
       host_(std::move(host)),
@@ -67,14 +69,18 @@ void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
 StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType type) const {
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, name,
-                {.what = "the process group was made before fork()", .hint = "make a new one in the child"});
-  return {.name = name, .type = type, .staging = std::make_shared<Staging>(name, channels_), .posts = {}};
+                {.what = "the process group was made before fork()",
+                 .hint = "make a new one in the child"});
+  return {.name = name,
+          .type = type,
+          .staging = std::make_shared<Staging>(name, channels_),
+          .posts = {}};
 }
 
 c10::intrusive_ptr<StagedWork> StagedBackend::start(const Operation& operation) {
   ++sequence_;
-  auto work = c10::make_intrusive<StagedWork>(rank_, operation.type, operation.name, operation.outputs,
-                                              operation.staging->devices());
+  auto work = c10::make_intrusive<StagedWork>(rank_, operation.type, operation.name,
+                                              operation.outputs, operation.staging->devices());
   operation.staging->start();
   return work;
 }
@@ -99,7 +105,8 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Sends and receives are posted in their order and waited for side by side: one may well depend on a later one.
+/// Sends and receives are posted in their order and waited for side by side: one may well depend on
+/// a later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);
   join_finished(/*all=*/false);
@@ -147,10 +154,12 @@ std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr
     return error;
   } catch (const std::exception& failure) {
     const std::string text = failure.what();
-    const bool late = text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
+    const bool late =
+        text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
     return std::make_exception_ptr(
         Error(late ? ErrorCode::timeout : ErrorCode::unavailable, name,
-              {.what = (late ? "a peer did not come within " + std::to_string(options_->timeout.count()) + " ms, rank "
+              {.what = (late ? "a peer did not come within " +
+                                   std::to_string(options_->timeout.count()) + " ms, rank "
                              : "the group failed, rank ") +
                        std::to_string(rank_) + " of " + std::to_string(size_),
                .got = text,
@@ -167,9 +176,10 @@ const at::Tensor& StagedBackend::only(const char* name, const Tensors& tensors) 
 
 void StagedBackend::check_rank(const char* name, int64_t rank) const {
   if (rank < 0 || rank >= size_)
-    throw Error(
-        ErrorCode::invalid_argument, name,
-        {.what = "there is no such rank", .got = std::to_string(rank), .want = "0 to " + std::to_string(size_ - 1)});
+    throw Error(ErrorCode::invalid_argument, name,
+                {.what = "there is no such rank",
+                 .got = std::to_string(rank),
+                 .want = "0 to " + std::to_string(size_ - 1)});
 }
 
 void StagedBackend::check_lists(const char* name, const Lists& lists, const Tensors& single) const {
@@ -184,15 +194,19 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
     if (tensor.numel() != single[0].numel() || tensor.scalar_type() != single[0].scalar_type())
       throw Error(ErrorCode::invalid_argument, name,
                   {.what = "the tensors of the list differ from the single one in size or dtype",
-                   .got = std::to_string(tensor.numel()) + " numbers of " + dtype_name(tensor.scalar_type()),
-                   .want = std::to_string(single[0].numel()) + " of " + dtype_name(single[0].scalar_type())});
+                   .got = std::to_string(tensor.numel()) + " numbers of " +
+                          dtype_name(tensor.scalar_type()),
+                   .want = std::to_string(single[0].numel()) + " of " +
+                           dtype_name(single[0].scalar_type())});
 }
 
-void StagedBackend::check_multiple(const char* name, const at::Tensor& large, const at::Tensor& small) const {
+void StagedBackend::check_multiple(const char* name, const at::Tensor& large,
+                                   const at::Tensor& small) const {
   if (large.numel() != small.numel() * size_ || large.scalar_type() != small.scalar_type())
     throw Error(ErrorCode::invalid_argument, name,
                 {.what = "the large tensor must hold the small one once for each rank",
-                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " numbers",
+                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
+                        " numbers",
                  .want = std::to_string(small.numel() * size_) + " of the same dtype"});
 }
 

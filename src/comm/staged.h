@@ -24,7 +24,8 @@ class StagedBackend final : public c10d::Backend {
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
   /// `host` moves host tensors. Its works may do all they do in wait().
-  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options, std::string name = kStaged);
+  StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options,
+                std::string name = kStaged);
   ~StagedBackend() override;
 
   const std::string getBackendName() const override { return name_; }
@@ -35,23 +36,30 @@ class StagedBackend final : public c10d::Backend {
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
-  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override;
+  WorkPtr allreduce_coalesced(Tensors& tensors,
+                              const c10d::AllreduceCoalescedOptions& options) override;
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
-  WorkPtr allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) override;
-  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather(Lists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override;
+  WorkPtr allgather_coalesced(Lists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override;
   WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::AllgatherOptions& options) override;
   WorkPtr gather(Lists& outputs, Tensors& inputs, const c10d::GatherOptions& options) override;
   WorkPtr scatter(Tensors& outputs, Lists& inputs, const c10d::ScatterOptions& options) override;
-  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr reduce_scatter(Tensors& outputs, Lists& inputs,
+                         const c10d::ReduceScatterOptions& options) override;
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override;
   WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
                                           const c10d::ReduceScatterOptions& options) override;
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_splits,
-                        std::vector<int64_t>& input_splits, const c10d::AllToAllOptions& options) override;
-  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) override;
+                        std::vector<int64_t>& input_splits,
+                        const c10d::AllToAllOptions& options) override;
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override;
   WorkPtr send(Tensors& tensors, int rank, int tag) override;
   WorkPtr recv(Tensors& tensors, int rank, int tag) override;
   WorkPtr recvAnysource(Tensors& tensors, int tag) override;
@@ -73,8 +81,10 @@ class StagedBackend final : public c10d::Backend {
   };
 
   Operation operation(const char* name, c10d::OpType type) const;
-  /// Checks a reduction and adds its tensor; `options.reduceOp` becomes what the host backend can do.
-  at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce, Use use) const;
+  /// Checks a reduction and adds its tensor; `options.reduceOp` becomes what the host backend can
+  /// do.
+  at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce,
+                         Use use) const;
   WorkPtr run(Operation operation);
   WorkPtr run_beside(Operation operation);
   c10::intrusive_ptr<StagedWork> start(const Operation& operation);

@@ -47,10 +47,13 @@ at::Tensor Staging::add(const at::Tensor& tensor, Use use) {
   const auto kind = tensor.device().type();
   if (tensor.layout() != c10::kStrided)
     throw Error(ErrorCode::invalid_argument, where_,
-                {.what = "the tensor is not dense", .got = c10::str(tensor.layout()), .want = "a strided tensor"});
+                {.what = "the tensor is not dense",
+                 .got = c10::str(tensor.layout()),
+                 .want = "a strided tensor"});
   if (kind == c10::kCPU) {
     const bool direct = tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
-    pairs_.push_back({tensor, direct ? tensor : at::empty(tensor.sizes(), tensor.options()), use, -1});
+    pairs_.push_back(
+        {tensor, direct ? tensor : at::empty(tensor.sizes(), tensor.options()), use, -1});
     return pairs_.back().host;
   }
   if (kind != accelerator_.device_type())
@@ -58,17 +61,23 @@ at::Tensor Staging::add(const at::Tensor& tensor, Use use) {
                 {.what = "the tensor lies on a device of another kind",
                  .got = tensor.device().str(),
                  .want = accelerator_.device_name() + " or the host"});
-  const auto index = tensor.device().has_index() ? tensor.device().index() : accelerator_.current_device();
+  const auto index =
+      tensor.device().has_index() ? tensor.device().index() : accelerator_.current_device();
   const auto like = at::empty({0}, at::TensorOptions().dtype(tensor.scalar_type()));
   pairs_.push_back({tensor, accelerator_.pin_empty(like, tensor.sizes()), use, index});
-  if (!devices_.contains(index)) devices_[index].stream = channels_->side_stream(accelerator_, index);
+  if (!devices_.contains(index))
+    devices_[index].stream = channels_->side_stream(accelerator_, index);
   return pairs_.back().host;
 }
 
-at::Tensor Staging::add_bytes(const at::Tensor& tensor, Use use) { return add(tensor, use).view({-1}).view(at::kByte); }
+at::Tensor Staging::add_bytes(const at::Tensor& tensor, Use use) {
+  return add(tensor, use).view({-1}).view(at::kByte);
+}
 
-/// Runs copies on the device's side stream, or on its current one and waits, where there is no other.
-void Staging::copy_in_stream(const Device& device, DeviceIndex index, const std::function<void()>& copies) {
+/// Runs copies on the device's side stream, or on its current one and waits, where there is no
+/// other.
+void Staging::copy_in_stream(const Device& device, DeviceIndex index,
+                             const std::function<void()>& copies) {
   // Neither history nor versions: what is received is data.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (device.stream) {

@@ -35,14 +35,15 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
-/// Used in this order: add() each tensor, start(), on another thread wait_until_read(), and after the
-/// operation on the host tensors finish().
+/// Used in this order: add() each tensor, start(), on another thread wait_until_read(), and after
+/// the operation on the host tensors finish().
 class Staging {
  public:
   /// `where` is the operation, for messages.
   Staging(const char* where, std::shared_ptr<Channels> channels);
-  /// The host tensor for one of the accelerator or of the host; `invalid_argument` for others and for sparse ones. It has
-  /// the shape and dtype, is contiguous, and is the tensor itself where that can be. Not yet filled.
+  /// The host tensor for one of the accelerator or of the host; `invalid_argument` for others and
+  /// for sparse ones. It has the shape and dtype, is contiguous, and is the tensor itself where
+  /// that can be. Not yet filled.
   at::Tensor add(const at::Tensor& tensor, Use use);
   /// The same as a flat tensor of bytes: what moves data without looking at it takes every dtype.
   at::Tensor add_bytes(const at::Tensor& tensor, Use use);

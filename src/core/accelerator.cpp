@@ -16,7 +16,8 @@ namespace anyaccel {
 Accelerator::Accelerator(std::shared_ptr<sdk::Backend> backend)
     : backend_(std::move(backend)), lazy_(std::make_unique<Lazy>()) {
   if (!backend_)
-    throw Error(ErrorCode::invalid_argument, "Accelerator", {.what = "there is no backend", .got = "null"});
+    throw Error(ErrorCode::invalid_argument, "Accelerator",
+                {.what = "there is no backend", .got = "null"});
   lazy_->compile_backend = backend_->traits().compile_backend;
 }
 
@@ -24,20 +25,31 @@ Accelerator::~Accelerator() = default;
 
 const std::string& Accelerator::name() const noexcept { return backend_->traits().name; }
 c10::DeviceType Accelerator::device_type() const noexcept { return backend_->device_type(); }
-bool Accelerator::is_synchronized_device() const noexcept { return backend_->traits().synchronized; }
+bool Accelerator::is_synchronized_device() const noexcept {
+  return backend_->traits().synchronized;
+}
 bool Accelerator::use_host_timers() const noexcept { return backend_->traits().use_host_timers; }
-bool Accelerator::resolves_data_dependency() const noexcept { return backend_->traits().resolves_data_dependency; }
+bool Accelerator::resolves_data_dependency() const noexcept {
+  return backend_->traits().resolves_data_dependency;
+}
 bool Accelerator::handles_memory_backpressure() const noexcept {
   return backend_->traits().handles_memory_backpressure;
 }
-bool Accelerator::supports_nvtx_domain() const noexcept { return backend_->traits().supports_nvtx_domain; }
-std::string Accelerator::communication_backend_name() const { return communication_choice(backend_->traits()).name; }
+bool Accelerator::supports_nvtx_domain() const noexcept {
+  return backend_->traits().supports_nvtx_domain;
+}
+std::string Accelerator::communication_backend_name() const {
+  return communication_choice(backend_->traits()).name;
+}
 std::string Accelerator::op_builder_dir() const { return backend_->traits().op_builder_dir; }
 std::vector<std::string> Accelerator::export_envs() const { return backend_->traits().export_envs; }
-std::vector<std::string> Accelerator::visible_devices_envs() const { return backend_->traits().visible_devices_envs; }
+std::vector<std::string> Accelerator::visible_devices_envs() const {
+  return backend_->traits().visible_devices_envs;
+}
 
-void Accelerator::set_visible_devices_envs(std::map<std::string, std::string>& current_env,
-                                           const std::vector<std::string>& local_accelerator_ids) const {
+void Accelerator::set_visible_devices_envs(
+    std::map<std::string, std::string>& current_env,
+    const std::vector<std::string>& local_accelerator_ids) const {
   std::string ids;
   for (const auto& id : local_accelerator_ids) ids.append(ids.empty() ? "" : ",").append(id);
   for (const auto& variable : backend_->traits().visible_devices_envs) current_env[variable] = ids;
@@ -62,7 +74,8 @@ void Accelerator::set_compile_backend(const std::string& backend) {
   lazy_->compile_backend = backend;
 }
 
-void Accelerator::range_push(std::string_view message, std::string_view domain, std::string_view category) {
+void Accelerator::range_push(std::string_view message, std::string_view domain,
+                             std::string_view category) {
   if (!supports_nvtx_domain()) domain = category = {};
   backend_->range_push(std::string(message), std::string(domain), std::string(category));
 }
@@ -73,7 +86,8 @@ void Accelerator::range_pop(std::string_view domain) {
 }
 
 void Accelerator::lazy_call(std::function<void()> callback) {
-  if (!callback) throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
+  if (!callback)
+    throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
   {
     // Queue it even if the device runs, so that it is not lost if an earlier callback throws.
     const std::lock_guard lock(lazy_->mutex);
@@ -96,7 +110,9 @@ void Accelerator::run_lazy_calls() const {
     try {
       callback();
     } catch (const std::exception& error) {
-      if (first) log(LogLevel::warning, std::string("another callback of lazy_call() failed: ") + error.what());
+      if (first)
+        log(LogLevel::warning,
+            std::string("another callback of lazy_call() failed: ") + error.what());
       if (!first) first = std::current_exception();
     } catch (...) {
       if (!first) first = std::current_exception();
@@ -105,7 +121,8 @@ void Accelerator::run_lazy_calls() const {
   if (first) std::rethrow_exception(first);
 }
 
-std::shared_ptr<sdk::OpBuilder> Accelerator::create_op_builder(const std::string& class_name) const {
+std::shared_ptr<sdk::OpBuilder> Accelerator::create_op_builder(
+    const std::string& class_name) const {
   if (auto builder = backend_->create_op_builder(class_name)) return builder;
   return std::make_shared<sdk::NotImplementedBuilder>(class_name, name());
 }

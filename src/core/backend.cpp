@@ -14,7 +14,8 @@ namespace anyaccel::sdk {
 namespace {
 
 [[noreturn]] void fail_not_implemented(const char* where, const char* feature) {
-  throw Error(ErrorCode::unsupported, where, {.what = std::string(feature) + " is not supported by this backend"});
+  throw Error(ErrorCode::unsupported, where,
+              {.what = std::string(feature) + " is not supported by this backend"});
 }
 
 c10::DeviceType require_device_type(const Traits& traits) {
@@ -33,9 +34,11 @@ std::vector<std::unique_ptr<at::RecordFunction>>& open_ranges() {
 
 }  // namespace
 
-Backend::Backend(Traits traits) : traits_(std::move(traits)), device_type_(require_device_type(traits_)) {}
+Backend::Backend(Traits traits)
+    : traits_(std::move(traits)), device_type_(require_device_type(traits_)) {}
 
-void Backend::fail_unsupported(const char* where, const std::string& feature, const std::string& reason) const {
+void Backend::fail_unsupported(const char* where, const std::string& feature,
+                               const std::string& reason) const {
   throw Error(ErrorCode::unsupported, where,
               {.what = feature + " is not supported by the accelerator '" + traits_.name + "'" +
                        (reason.empty() ? "" : ": " + reason)});
@@ -61,9 +64,10 @@ GraphPool GraphImpl::pool() const { fail_not_implemented("Graph::pool", "a graph
 bool DeviceInterface::is_initialized() const noexcept { return true; }
 DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { return {}; }
 DtypeSupport DeviceInterface::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
-  const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat || dtype == c10::kHalf ||
-                     dtype == c10::kBFloat16 || dtype == c10::kDouble;
-  // torch has no arithmetic for the wider unsigned types, and little for bool; no common backend reduces int16.
+  const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat ||
+                     dtype == c10::kHalf || dtype == c10::kBFloat16 || dtype == c10::kDouble;
+  // torch has no arithmetic for the wider unsigned types, and little for bool; no common backend
+  // reduces int16.
   const bool arithmetic = plain && dtype != c10::kBool && !c10::isBarebonesUnsignedType(dtype);
   return {.storable = plain,
           .computable = arithmetic,
@@ -77,7 +81,8 @@ Stream StreamInterface::default_stream(DeviceIndex index) const {
 Stream StreamInterface::new_stream(DeviceIndex /*index*/, int /*priority*/) {
   fail_not_implemented("Stream", "making streams");
 }
-std::shared_ptr<EventImpl> StreamInterface::new_event(DeviceIndex /*index*/, bool /*enable_timing*/) {
+std::shared_ptr<EventImpl> StreamInterface::new_event(DeviceIndex /*index*/,
+                                                      bool /*enable_timing*/) {
   fail_not_implemented("Event", "making events");
 }
 
@@ -92,13 +97,19 @@ void MemoryInterface::reset_peak_memory_stats(DeviceIndex /*index*/) {
 }
 void MemoryInterface::empty_cache() {}
 c10::Allocator* MemoryInterface::host_allocator() const { return nullptr; }
-bool MemoryInterface::register_host_memory(void* /*address*/, std::size_t /*bytes*/) { return false; }
+bool MemoryInterface::register_host_memory(void* /*address*/, std::size_t /*bytes*/) {
+  return false;
+}
 void MemoryInterface::unregister_host_memory(void* /*address*/) {}
 
-std::shared_ptr<GraphImpl> GraphInterface::new_graph() { fail_not_implemented("create_graph", "capturing graphs"); }
+std::shared_ptr<GraphImpl> GraphInterface::new_graph() {
+  fail_not_implemented("create_graph", "capturing graphs");
+}
 bool GraphInterface::is_current_stream_capturing() const { return false; }
 
-std::shared_ptr<OpBuilder> OpsInterface::create_op_builder(const std::string& /*class_name*/) { return nullptr; }
+std::shared_ptr<OpBuilder> OpsInterface::create_op_builder(const std::string& /*class_name*/) {
+  return nullptr;
+}
 
 void EnvironmentInterface::range_push(const std::string& message, const std::string& /*domain*/,
                                       const std::string& /*category*/) {

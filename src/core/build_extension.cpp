@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 
 BuildExtension Accelerator::build_extension() const {
   const auto ours = own_library_folder("build_extension");
-  const auto torch = library_folder<std::string(c10::DeviceType, bool)>("build_extension", &c10::DeviceTypeName);
+  const auto torch =
+      library_folder<std::string(c10::DeviceType, bool)>("build_extension", &c10::DeviceTypeName);
   BuildExtension build;
   const auto installed = ours.parent_path() / "include";
   if (fs::exists(installed / "anyaccel" / "accelerator.h")) {
@@ -26,7 +27,8 @@ BuildExtension Accelerator::build_extension() const {
   build.include_dirs.push_back((torch_include / "torch" / "csrc" / "api" / "include").string());
   build.library_dirs = {ours.string(), torch.string()};
   build.libraries = {"anyaccel", "anyaccel_base", "torch_cpu", "c10"};
-  build.cxx_flags = {"-std=c++20", "-fPIC", "-D_GLIBCXX_USE_CXX11_ABI=" + std::to_string(_GLIBCXX_USE_CXX11_ABI)};
+  build.cxx_flags = {"-std=c++20", "-fPIC",
+                     "-D_GLIBCXX_USE_CXX11_ABI=" + std::to_string(_GLIBCXX_USE_CXX11_ABI)};
   build.torch_version = TORCH_VERSION;
   return build;
 }

@@ -19,7 +19,8 @@ namespace {
 struct Entry {
   std::function<CommunicationChoice()> choose;
   std::optional<CommunicationChoice> chosen = {};
-  pid_t chooser = 0;  ///< the process with a thread that finds out; a forked child has no such thread
+  pid_t chooser =
+      0;  ///< the process with a thread that finds out; a forked child has no such thread
 };
 
 struct Choices {
@@ -34,7 +35,8 @@ Choices& choices() {
 
 }  // namespace
 
-void set_communication_choice(const std::string& backend, std::function<CommunicationChoice()> choose) {
+void set_communication_choice(const std::string& backend,
+                              std::function<CommunicationChoice()> choose) {
   auto& all = choices();
   const std::lock_guard lock(all.mutex);
   all.entries[backend] = {.choose = std::move(choose)};
@@ -43,7 +45,8 @@ void set_communication_choice(const std::string& backend, std::function<Communic
 CommunicationChoice communication_choice(const sdk::Traits& traits) {
   auto& all = choices();
   std::function<CommunicationChoice()> choose;
-  // It may take a second and starts a process: no lock is held meanwhile, and other threads wait for the answer.
+  // It may take a second and starts a process: no lock is held meanwhile, and other threads wait
+  // for the answer.
   for (;;) {
     {
       const std::lock_guard lock(all.mutex);
@@ -65,6 +68,8 @@ CommunicationChoice communication_choice(const sdk::Traits& traits) {
   return answer;
 }
 
-std::string communication_backend_reason() { return communication_choice(get_accelerator().backend().traits()).reason; }
+std::string communication_backend_reason() {
+  return communication_choice(get_accelerator().backend().traits()).reason;
+}
 
 }  // namespace anyaccel

@@ -13,9 +13,10 @@ struct CommunicationChoice {
   std::string reason;  ///< one sentence
 };
 
-/// From now on `choose` decides what the backend `name` communicates through; asked at most once a process, when somebody wants to know. It may
-/// not throw. Thread-safe.
-void set_communication_choice(const std::string& backend, std::function<CommunicationChoice()> choose);
+/// From now on `choose` decides what the backend `name` communicates through; asked at most once a
+/// process, when somebody wants to know. It may not throw. Thread-safe.
+void set_communication_choice(const std::string& backend,
+                              std::function<CommunicationChoice()> choose);
 
 /// What was chosen; the traits' own name, without a reason, where there is no choice. Thread-safe.
 CommunicationChoice communication_choice(const sdk::Traits& traits);

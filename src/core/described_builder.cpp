@@ -24,8 +24,9 @@ namespace anyaccel {
 
 namespace {
 
-/// Ops that are open, by description: a library that registers schemas may come once. No lock is held while one is built or opened:
-/// other ops do not wait for it, and a child that is forked meanwhile loads on its own.
+/// Ops that are open, by description: a library that registers schemas may come once. No lock is
+/// held while one is built or opened: other ops do not wait for it, and a child that is forked
+/// meanwhile loads on its own.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
@@ -47,10 +48,12 @@ class OpenOps {
  private:
   struct State {
     std::string library = {};  ///< empty until it is open
-    pid_t loader = 0;          ///< the process with a thread that loads it; a forked child has no such thread
+    pid_t loader =
+        0;  ///< the process with a thread that loads it; a forked child has no such thread
   };
 
-  /// True when this thread is the one to load it; false when it is open. Waits for another thread that loads it.
+  /// True when this thread is the one to load it; false when it is open. Waits for another thread
+  /// that loads it.
   bool begin(const std::filesystem::path& file) {
     for (;;) {
       {
@@ -73,27 +76,30 @@ class OpenOps {
 
   static std::string open(const build::Op& op, build::Settings settings) {
     auto found = build::find_or_build(op, settings);
-    log(LogLevel::debug,
-        op.description.name + " is " + build::to_string(found.origin) + ": " + found.held.library.string());
+    log(LogLevel::debug, op.description.name + " is " + build::to_string(found.origin) + ": " +
+                             found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // It is whole, but made for another machine: its C library, or a library that it links, is not the one here.
-      log(LogLevel::warning,
-          op.description.name + " is built again: " + found.held.library.string() + " cannot be opened: " + reason);
+      // It is whole, but made for another machine: its C library, or a library that it links, is
+      // not the one here.
+      log(LogLevel::warning, op.description.name + " is built again: " +
+                                 found.held.library.string() + " cannot be opened: " + reason);
       settings.force = true;
       found.held.use = {};
       found = build::find_or_build(op, settings);
       reason = try_open(found);
     }
     if (!reason.empty())
-      throw Error(ErrorCode::build_failed, "OpBuilder::load",
-                  {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
+      throw Error(
+          ErrorCode::build_failed, "OpBuilder::load",
+          {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
     found.held.use.keep();  // nobody may remove what this process runs
     return found.held.library.string();
   }
   static std::string try_open(const build::Found& found) {
     std::string reason;
-    const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason, DynamicLibrary::Unload::never);
+    const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason,
+                                                  DynamicLibrary::Unload::never);
     if (library) return {};
     return reason.empty() ? "the loader says nothing" : reason;
   }
@@ -116,7 +122,8 @@ class DescribedBuilder final : public sdk::OpBuilder {
   std::string class_name() const override { return op_.description.class_name; }
   std::string name() const override { return op_.description.name; }
   Compatibility is_compatible() const noexcept override try {
-    if (auto problem = source_problem(); !problem.empty()) return {.compatible = false, .reason = std::move(problem)};
+    if (auto problem = source_problem(); !problem.empty())
+      return {.compatible = false, .reason = std::move(problem)};
     return build::check(op_, settings());
   } catch (const std::exception& error) {
     return {.compatible = false, .reason = error.what()};
@@ -136,7 +143,8 @@ class DescribedBuilder final : public sdk::OpBuilder {
   }
   std::vector<std::string> include_paths() const override {
     std::vector<std::string> out{op_.source_folder().string()};
-    for (const auto& folder : op_.description.includes) out.push_back((op_.folder() / folder).string());
+    for (const auto& folder : op_.description.includes)
+      out.push_back((op_.folder() / folder).string());
     for (const auto& folder : build::own_paths().includes) out.push_back(folder.string());
     return out;
   }
@@ -155,7 +163,8 @@ class DescribedBuilder final : public sdk::OpBuilder {
       const bool ours = std::any_of(own.begin(), own.end(), [&](const auto& folder) {
         std::error_code ignored;
         const auto real = std::filesystem::weakly_canonical(folder, ignored);
-        return std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first == real.end();
+        return std::mismatch(real.begin(), real.end(), file.begin(), file.end()).first ==
+               real.end();
       });
       if (ours) continue;
       if (auto problem = trust_problem(file, TrustedKind::file); !problem.empty()) return problem;
@@ -198,7 +207,8 @@ const std::vector<build::Op>& all_own_ops() {
 build::Settings own_settings() {
   // Wherever it was moved to.
   static const auto prefix =
-      library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName).parent_path();
+      library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName)
+          .parent_path();
   return build::default_settings(prefix);
 }
 
@@ -220,7 +230,8 @@ sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string&
     return std::make_shared<DescribedBuilder>(op, sdk::OpBuilderOptions{}, true);
   };
   if (named == nullptr && general == nullptr) return {};
-  if (named == nullptr || general == nullptr) return [make, op = named ? named : general] { return make(*op); };
+  if (named == nullptr || general == nullptr)
+    return [make, op = named ? named : general] { return make(*op); };
   return [make, named, general] {
     auto builder = make(*named);
     const auto can = builder->is_compatible();
@@ -234,15 +245,18 @@ std::vector<std::string> own_ops(const std::string& backend) {
   std::vector<std::string> out;
   for (const auto& op : all_own_ops()) {
     const auto& name = op.description.class_name;
-    if (op.description.serves(backend) && std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+    if (op.description.serves(backend) && std::find(out.begin(), out.end(), name) == out.end())
+      out.push_back(name);
   }
   return out;
 }
 
-std::shared_ptr<sdk::OpBuilder> sdk::make_described_builder(const std::string& text, const std::string& folder,
+std::shared_ptr<sdk::OpBuilder> sdk::make_described_builder(const std::string& text,
+                                                            const std::string& folder,
                                                             const OpBuilderOptions& options) {
   auto description = build::parse_description(text);
-  const auto file = (std::filesystem::absolute(folder) / (description.name + ".op")).lexically_normal();
+  const auto file =
+      (std::filesystem::absolute(folder) / (description.name + ".op")).lexically_normal();
   return std::make_shared<DescribedBuilder>(build::Op{std::move(description), file}, options, true);
 }
 
@@ -251,7 +265,8 @@ std::string sdk::library_of(const OpBuilder& builder) {
   return described == nullptr ? std::string() : described->library();
 }
 
-std::shared_ptr<sdk::OpBuilder> sdk::make_op_builder(const std::string& description, const OpBuilderOptions& options) {
+std::shared_ptr<sdk::OpBuilder> sdk::make_op_builder(const std::string& description,
+                                                     const OpBuilderOptions& options) {
   return std::make_shared<DescribedBuilder>(build::read_op(description), options, false);
 }
 

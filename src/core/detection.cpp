@@ -33,7 +33,9 @@ Chosen& state() {
   return *instance;
 }
 
-bool on_host(const sdk::Traits& traits) { return find_device_type(traits.device_type) == c10::kCPU; }
+bool on_host(const sdk::Traits& traits) {
+  return find_device_type(traits.device_type) == c10::kCPU;
+}
 
 std::string all_reasons(const Detection& detection) {
   std::string out;
@@ -43,27 +45,29 @@ std::string all_reasons(const Detection& detection) {
   return out;
 }
 
-const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const std::string& name, const char* where) {
+const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const std::string& name,
+                               const char* where) {
   std::vector<std::string> names;
   for (const auto& entry : entries) {
     if (entry.traits.name == name) return entry;
     names.push_back(entry.traits.name);
   }
-  throw Error(
-      ErrorCode::invalid_argument, where,
-      {.what = "no accelerator of this name is registered",
-       .got = quoted_text(name),
-       .want = "one of " + joined(names),
-       .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where ANYACCEL_PLUGIN_PATH says" +
-               refused_plugins()});
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = "no accelerator of this name is registered",
+               .got = quoted_text(name),
+               .want = "one of " + joined(names),
+               .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where "
+                       "ANYACCEL_PLUGIN_PATH says" +
+                       refused_plugins()});
 }
 
 /// Throws what get_accelerator() throws when a named accelerator cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
-  throw Error(ErrorCode::unavailable, where,
-              {.what = "the accelerator '" + verdict.name + "' was named but cannot run: " + verdict.reason,
-               .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
+  throw Error(
+      ErrorCode::unavailable, where,
+      {.what = "the accelerator '" + verdict.name + "' was named but cannot run: " + verdict.reason,
+       .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
 }
 
 /// Probes all; fills everything but the choice. Plugins that nobody asks for are not opened.
@@ -73,7 +77,8 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
   for (const auto& entry : entries) {
     if (named && *named != entry.traits.name && is_plugin(entry.traits.name))
       detection.backends.push_back(
-          {.name = entry.traits.name, .reason = "a plugin, not asked: DS_ACCELERATOR names " + *named});
+          {.name = entry.traits.name,
+           .reason = "a plugin, not asked: DS_ACCELERATOR names " + *named});
     else
       detection.backends.push_back(probe_backend(entry));
   }
@@ -83,7 +88,8 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
 /// Which entry is to be used. Throws as get_accelerator() does.
 std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detection) {
   if (const auto named = env("DS_ACCELERATOR")) {
-    const auto index = static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
+    const auto index =
+        static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
     require_available(detection.backends[index], kWhere);
     detection.accelerator = *named;
     detection.reason = "DS_ACCELERATOR names it; " + detection.backends[index].reason;
@@ -92,17 +98,20 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (!detection.backends[i].available) continue;
     if (on_host(entries[i].traits) && env_flag("ANYACCEL_STRICT"))
-      throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "ANYACCEL_STRICT forbids falling to the host, and no other accelerator can run: " +
-                           all_reasons(detection),
-                   .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
+      throw Error(
+          ErrorCode::unavailable, kWhere,
+          {.what =
+               "ANYACCEL_STRICT forbids falling to the host, and no other accelerator can run: " +
+               all_reasons(detection),
+           .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
     detection.accelerator = entries[i].traits.name;
-    detection.reason = "first of " + std::to_string(entries.size()) + " probed backends that has devices; " +
-                       detection.backends[i].reason;
+    detection.reason = "first of " + std::to_string(entries.size()) +
+                       " probed backends that has devices; " + detection.backends[i].reason;
     return i;
   }
   throw Error(ErrorCode::unavailable, kWhere,
-              {.what = "no accelerator can run: " + (entries.empty() ? "none is registered" : all_reasons(detection)),
+              {.what = "no accelerator can run: " +
+                       (entries.empty() ? "none is registered" : all_reasons(detection)),
                .hint = "run `anyaccel report`"});
 }
 
@@ -116,7 +125,8 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
   return backend;
 }
 
-/// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of `Chosen` held.
+/// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of
+/// `Chosen` held.
 Accelerator& keep(std::shared_ptr<sdk::Backend> backend) {
   static auto& all = *new std::vector<Accelerator*>();
   all.reserve(all.size() + 1);
@@ -130,7 +140,8 @@ Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
   return accelerator;
 }
 
-/// Chooses and creates; a backend that cannot be created loses its verdict and the next one is tried.
+/// Chooses and creates; a backend that cannot be created loses its verdict and the next one is
+/// tried.
 Accelerator& choose_locked(Chosen& chosen) {
   const auto entries = registered_entries();
   auto detection = probe_all(entries);
@@ -144,7 +155,8 @@ Accelerator& choose_locked(Chosen& chosen) {
       auto& verdict = detection.backends[index];
       verdict.available = false;
       verdict.reason = std::string("it could not be started: ") + error.what();
-      log(LogLevel::warning, "accelerator '" + verdict.name + "' has devices, but " + verdict.reason);
+      log(LogLevel::warning,
+          "accelerator '" + verdict.name + "' has devices, but " + verdict.reason);
     }
   }
 }
@@ -160,9 +172,9 @@ Accelerator& choose() {
   const std::lock_guard lock(state.mutex);
   if (auto* accelerator = chosen.load(std::memory_order_acquire)) return *accelerator;
   if (state.choosing)
-    throw Error(
-        ErrorCode::invalid_state, kWhere,
-        {.what = "called by a backend while it is being created", .hint = "let the backend use its own functions"});
+    throw Error(ErrorCode::invalid_state, kWhere,
+                {.what = "called by a backend while it is being created",
+                 .hint = "let the backend use its own functions"});
   state.choosing = true;
   struct Reset {
     bool& flag;
@@ -190,7 +202,8 @@ Detection detection() {
   auto found = [] {
     auto& state = anyaccel::state();
     const std::lock_guard lock(state.mutex);
-    return detail::chosen.load(std::memory_order_acquire) != nullptr ? state.detection : Detection{};
+    return detail::chosen.load(std::memory_order_acquire) != nullptr ? state.detection
+                                                                     : Detection{};
   }();
   if (found.accelerator.empty()) return detect();
   // A program that set its accelerator before anything was probed.
@@ -200,9 +213,10 @@ Detection detection() {
 
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
-    throw Error(
-        ErrorCode::invalid_argument, "set_accelerator",
-        {.what = "there is no backend", .got = "null", .want = "an object of a class derived from sdk::Backend"});
+    throw Error(ErrorCode::invalid_argument, "set_accelerator",
+                {.what = "there is no backend",
+                 .got = "null",
+                 .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();
   const std::lock_guard lock(state.mutex);
   const auto name = backend->traits().name;
@@ -232,7 +246,8 @@ Accelerator& accelerator_of(const std::string& name) {
   const auto entries = registered_entries();
   auto& state = anyaccel::state();
   const std::lock_guard lock(state.mutex);
-  if (auto* chosen = detail::chosen.load(std::memory_order_acquire); chosen != nullptr && chosen->name() == name)
+  if (auto* chosen = detail::chosen.load(std::memory_order_acquire);
+      chosen != nullptr && chosen->name() == name)
     return *chosen;
   if (const auto found = made.find(name); found != made.end()) return *found->second;
   const auto& entry = find_entry(entries, name, kThis);

@@ -17,14 +17,15 @@ DeviceIndex Accelerator::checked(std::optional<DeviceIndex> index, const char* w
   }
   const auto count = backend_->device_count();
   if (*index >= 0 && *index < count) return *index;
-  // Devices without indexed names accept any index, because programs pass their local rank, which may exceed the device
-  // count. Such ranks share device 0.
+  // Devices without indexed names accept any index, because programs pass their local rank, which
+  // may exceed the device count. Such ranks share device 0.
   if (!backend_->traits().indexed_names && count > 0) return 0;
-  throw Error(ErrorCode::invalid_argument, where,
-              {.what = "device index out of range for the accelerator '" + name() + "'",
-               .got = std::to_string(*index),
-               .want = count > 0 ? "0 to " + std::to_string(count - 1) : "a machine with such devices",
-               .hint = "see device_count()"});
+  throw Error(
+      ErrorCode::invalid_argument, where,
+      {.what = "device index out of range for the accelerator '" + name() + "'",
+       .got = std::to_string(*index),
+       .want = count > 0 ? "0 to " + std::to_string(count - 1) : "a machine with such devices",
+       .hint = "see device_count()"});
 }
 
 bool Accelerator::is_available() const noexcept { return backend_->device_count() > 0; }
@@ -39,12 +40,14 @@ std::string Accelerator::device_name(std::optional<DeviceIndex> device_index) co
   const auto& traits = backend_->traits();
   if (!device_index) return traits.device_type;
   const auto index = checked(device_index, "device_name");
-  return traits.indexed_names ? traits.device_type + ":" + std::to_string(index) : traits.device_type;
+  return traits.indexed_names ? traits.device_type + ":" + std::to_string(index)
+                              : traits.device_type;
 }
 
 std::string Accelerator::current_device_name() const {
   const auto& traits = backend_->traits();
-  return traits.indexed_names ? traits.device_type + ":" + std::to_string(current_device()) : traits.device_type;
+  return traits.indexed_names ? traits.device_type + ":" + std::to_string(current_device())
+                              : traits.device_type;
 }
 
 c10::Device Accelerator::torch_device(std::optional<DeviceIndex> device_index) const {
@@ -81,7 +84,8 @@ DeviceProperties Accelerator::device_properties(std::optional<DeviceIndex> devic
 
 std::pair<int, int> Accelerator::compute_capability(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "compute_capability");
-  const auto properties = translated("compute_capability", [&] { return backend_->properties(index); });
+  const auto properties =
+      translated("compute_capability", [&] { return backend_->properties(index); });
   if (properties.compute_capability) return *properties.compute_capability;
   throw Error(ErrorCode::unsupported, "compute_capability",
               {.what = "devices of the accelerator '" + name() + "' have no compute capability",
@@ -89,12 +93,13 @@ std::pair<int, int> Accelerator::compute_capability(std::optional<DeviceIndex> d
 }
 
 bool Accelerator::is_triton_supported() const {
-  return is_available() && backend_->properties(checked(std::nullopt, "is_triton_supported")).triton;
+  return is_available() &&
+         backend_->properties(checked(std::nullopt, "is_triton_supported")).triton;
 }
 
 bool Accelerator::prefer_triton_grouped_mm() const {
-  return is_available() &&
-         backend_->properties(checked(std::nullopt, "prefer_triton_grouped_mm")).prefers_triton_grouped_mm;
+  return is_available() && backend_->properties(checked(std::nullopt, "prefer_triton_grouped_mm"))
+                               .prefers_triton_grouped_mm;
 }
 
 bool Accelerator::on_accelerator(const at::Tensor& tensor) const {

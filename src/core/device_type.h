@@ -8,8 +8,8 @@
 
 namespace anyaccel {
 
-/// The type that torch calls `name` now; nothing when it knows none. A name that PrivateUse1 was renamed to
-/// counts. Never registers a name.
+/// The type that torch calls `name` now; nothing when it knows none. A name that PrivateUse1 was
+/// renamed to counts. Never registers a name.
 std::optional<c10::DeviceType> find_device_type(const std::string& name) noexcept;
 
 }  // namespace anyaccel

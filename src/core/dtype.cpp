@@ -53,7 +53,8 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 10> kTrainingNames
 /// What the backend says, and no double precision where its traits deny it.
 DtypeSupport truth(const sdk::Backend& backend, DeviceIndex index, ScalarType dtype) {
   auto support = backend.dtype_support(index, dtype);
-  if (dtype == ScalarType::Double && !backend.traits().fp64) support.computable = support.fast = false;
+  if (dtype == ScalarType::Double && !backend.traits().fp64)
+    support.computable = support.fast = false;
   return support;
 }
 
@@ -75,7 +76,8 @@ ScalarType parse_dtype(const std::string& text) {
                .want = "fp32, bf16, fp16 or fp64 (or float32, bfloat16, float16, float64)"});
 }
 
-DtypeSupport Accelerator::dtype_support(ScalarType dtype, std::optional<DeviceIndex> device_index) const {
+DtypeSupport Accelerator::dtype_support(ScalarType dtype,
+                                        std::optional<DeviceIndex> device_index) const {
   return truth(*backend_, checked(device_index, "dtype_support"), dtype);
 }
 
@@ -86,9 +88,12 @@ std::vector<DtypeRow> Accelerator::dtype_table(std::optional<DeviceIndex> device
   return table;
 }
 
-bool Accelerator::is_bf16_supported() const { return dtype_support(ScalarType::BFloat16).computable; }
+bool Accelerator::is_bf16_supported() const {
+  return dtype_support(ScalarType::BFloat16).computable;
+}
 
-// Half precision without hardware for it is too slow to be called supported; DeepSpeed's gates mean the same.
+// Half precision without hardware for it is too slow to be called supported; DeepSpeed's gates mean
+// the same.
 bool Accelerator::is_fp16_supported() const { return dtype_support(ScalarType::Half).fast; }
 
 bool Accelerator::is_fp64_supported() const { return backend_->traits().fp64; }

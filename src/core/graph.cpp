@@ -52,7 +52,8 @@ void Graph::capture_end() {
 
 void Graph::replay() {
   require(shared_->state == State::captured, "replay_graph",
-          shared_->state == State::capturing ? "the graph is still capturing" : "nothing was captured in this graph",
+          shared_->state == State::capturing ? "the graph is still capturing"
+                                             : "nothing was captured in this graph",
           "capture with capture_to_graph() first");
   translated("replay_graph", [&] { shared_->impl->replay(); });
 }
@@ -63,7 +64,8 @@ void Graph::reset() {
 }
 
 GraphPool Graph::pool() const {
-  require(shared_->state != State::empty, "Graph::pool", "a graph has a pool only once it captures", "capture first");
+  require(shared_->state != State::empty, "Graph::pool", "a graph has a pool only once it captures",
+          "capture first");
   return shared_->impl->pool();
 }
 
@@ -71,7 +73,8 @@ GraphCapture::GraphCapture(Accelerator& accelerator, Graph graph, std::optional<
                            std::optional<Stream> stream)
     : graph_(std::move(graph)), exceptions_(std::uncaught_exceptions()) {
   if (!accelerator.is_synchronized_device()) {
-    // Work in flight must not become part of the capture, and the default stream cannot be captured.
+    // Work in flight must not become part of the capture, and the default stream cannot be
+    // captured.
     accelerator.synchronize();
     if (!stream) stream = accelerator.Stream();
   }
@@ -114,6 +117,8 @@ GraphCapture Accelerator::capture_to_graph(const Graph& graph, std::optional<Gra
 
 void Accelerator::replay_graph(const Graph& graph) { Graph(graph).replay(); }
 
-bool Accelerator::is_current_stream_capturing() const { return backend_->is_current_stream_capturing(); }
+bool Accelerator::is_current_stream_capturing() const {
+  return backend_->is_current_stream_capturing();
+}
 
 }  // namespace anyaccel

@@ -18,19 +18,22 @@ namespace {
 
 void require_host(const at::Tensor& tensor, const char* where) {
   if (tensor.defined() && tensor.device().is_cpu()) return;
-  throw Error(ErrorCode::invalid_argument, where,
-              {.what = "only tensors in host memory can be pinned",
-               .got = tensor.defined() ? "a tensor on " + tensor.device().str() : "an undefined tensor",
-               .want = "a tensor in host memory"});
+  throw Error(
+      ErrorCode::invalid_argument, where,
+      {.what = "only tensors in host memory can be pinned",
+       .got = tensor.defined() ? "a tensor on " + tensor.device().str() : "an undefined tensor",
+       .want = "a tensor in host memory"});
 }
 
-at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::ScalarType dtype, const char* where) {
+at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::ScalarType dtype,
+                        const char* where) {
   if (std::any_of(shape.begin(), shape.end(), [](std::int64_t size) { return size < 0; }))
-    throw Error(ErrorCode::invalid_argument, where, {.what = "a size is negative", .want = "sizes of 0 and above"});
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "a size is negative", .want = "sizes of 0 and above"});
   return translated(where, [&]() -> at::Tensor {
     if (allocator == nullptr) return at::empty(shape, at::TensorOptions().dtype(dtype));
-    return at::Tensor(
-        at::detail::empty_generic(shape, allocator, c10::DispatchKeySet(c10::DispatchKey::CPU), dtype, std::nullopt));
+    return at::Tensor(at::detail::empty_generic(
+        shape, allocator, c10::DispatchKeySet(c10::DispatchKey::CPU), dtype, std::nullopt));
   });
 }
 
@@ -39,10 +42,13 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
 at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, bool match_shape) {
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
-  // contiguous() makes unpinned memory of a pinned tensor in another order, so that one is copied by us.
-  const bool reuse = make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
+  // contiguous() makes unpinned memory of a pinned tensor in another order, so that one is copied
+  // by us.
+  const bool reuse =
+      make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
   at::Tensor pinned =
-      reuse ? tensor.contiguous() : empty_pinned(allocator, tensor.sizes(), tensor.scalar_type(), "pin_memory");
+      reuse ? tensor.contiguous()
+            : empty_pinned(allocator, tensor.sizes(), tensor.scalar_type(), "pin_memory");
   if (make_copy && !reuse) pinned.copy_(tensor);
   return match_shape ? pinned : pinned.reshape({-1});
 }
@@ -54,7 +60,8 @@ at::Tensor Accelerator::pin_empty(const at::Tensor& like, c10::IntArrayRef shape
 
 at::Tensor Accelerator::pin_empty_like(const at::Tensor& like) {
   require_host(like, "pin_empty_like");
-  return empty_pinned(backend_->host_allocator(), like.sizes(), like.scalar_type(), "pin_empty_like");
+  return empty_pinned(backend_->host_allocator(), like.sizes(), like.scalar_type(),
+                      "pin_empty_like");
 }
 
 at::Tensor Accelerator::unpin_memory(const at::Tensor& tensor) {
@@ -83,10 +90,12 @@ bool Accelerator::register_host_memory(void* address, std::int64_t num_bytes) {
   if (address == nullptr || num_bytes <= 0)
     throw Error(ErrorCode::invalid_argument, "register_host_memory",
                 {.what = "there is no memory to register",
-                 .got = std::to_string(num_bytes) + " bytes at " + (address == nullptr ? "null" : "an address"),
+                 .got = std::to_string(num_bytes) + " bytes at " +
+                        (address == nullptr ? "null" : "an address"),
                  .want = "an address and a size above 0"});
-  return translated("register_host_memory",
-                    [&] { return backend_->register_host_memory(address, static_cast<std::size_t>(num_bytes)); });
+  return translated("register_host_memory", [&] {
+    return backend_->register_host_memory(address, static_cast<std::size_t>(num_bytes));
+  });
 }
 
 void Accelerator::unregister_host_memory(void* address) {

@@ -50,7 +50,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t corner = std::exchange(row[0], i);
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const auto next = std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+      const auto next =
+          std::min({row[j] + 1, row[j - 1] + 1, corner + (a[i - 1] == b[j - 1] ? 0U : 1U)});
       corner = std::exchange(row[j], next);
     }
   }
@@ -60,8 +61,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string_view known_op_name(std::string_view class_name) noexcept {
-  const auto place =
-      std::find_if(kKnown.begin(), kKnown.end(), [&](const auto& known) { return known.first == class_name; });
+  const auto place = std::find_if(kKnown.begin(), kKnown.end(),
+                                  [&](const auto& known) { return known.first == class_name; });
   return place == kKnown.end() ? std::string_view() : place->second;
 }
 
@@ -70,8 +71,9 @@ std::string nearest_op(std::string_view class_name) {
   // "Builder" is forgotten easily, and an op's own name is asked for as well.
   std::size_t least = std::max<std::size_t>(2, class_name.size() / 4) + 1;
   for (const auto& [known, name] : kKnown) {
-    const auto letters = std::min({distance(class_name, known), distance(std::string(class_name) + "Builder", known),
-                                   distance(class_name, name)});
+    const auto letters =
+        std::min({distance(class_name, known), distance(std::string(class_name) + "Builder", known),
+                  distance(class_name, name)});
     if (letters < least) nearest = known, least = letters;
   }
   return std::string(nearest);

@@ -1,4 +1,5 @@
-// The names of op builders that DeepSpeed ships or shipped: a program may ask for any of them on any backend.
+// The names of op builders that DeepSpeed ships or shipped: a program may ask for any of them on
+// any backend.
 #pragma once
 
 #include <string>

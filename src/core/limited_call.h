@@ -14,11 +14,13 @@
 
 namespace anyaccel {
 
-/// Calls `work` on a new thread and returns its result or throws its exception. Throws `timeout`, naming `what`, after
-/// `seconds`, and `interrupted`. The thread then continues, because it cannot be stopped, so `work` must own everything
-/// it uses. With 0 seconds there is neither a limit nor a thread.
+/// Calls `work` on a new thread and returns its result or throws its exception. Throws `timeout`,
+/// naming `what`, after `seconds`, and `interrupted`. The thread then continues, because it cannot
+/// be stopped, so `work` must own everything it uses. With 0 seconds there is neither a limit nor a
+/// thread.
 template <typename Result>
-Result call_with_limit(const char* where, const std::string& what, long seconds, std::function<Result()> work) {
+Result call_with_limit(const char* where, const std::string& what, long seconds,
+                       std::function<Result()> work) {
   if (seconds <= 0) return work();
   std::packaged_task<Result()> task(std::move(work));
   auto result = task.get_future();

@@ -14,22 +14,26 @@ void Accelerator::empty_cache() {
 
 std::int64_t Accelerator::memory_allocated(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "memory_allocated");
-  return translated("memory_allocated", [&] { return backend_->memory_stats(index); }).allocated_bytes.current;
+  return translated("memory_allocated", [&] { return backend_->memory_stats(index); })
+      .allocated_bytes.current;
 }
 
 std::int64_t Accelerator::max_memory_allocated(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "max_memory_allocated");
-  return translated("max_memory_allocated", [&] { return backend_->memory_stats(index); }).allocated_bytes.peak;
+  return translated("max_memory_allocated", [&] { return backend_->memory_stats(index); })
+      .allocated_bytes.peak;
 }
 
 std::int64_t Accelerator::memory_reserved(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "memory_reserved");
-  return translated("memory_reserved", [&] { return backend_->memory_stats(index); }).reserved_bytes.current;
+  return translated("memory_reserved", [&] { return backend_->memory_stats(index); })
+      .reserved_bytes.current;
 }
 
 std::int64_t Accelerator::max_memory_reserved(std::optional<DeviceIndex> device_index) const {
   const auto index = checked(device_index, "max_memory_reserved");
-  return translated("max_memory_reserved", [&] { return backend_->memory_stats(index); }).reserved_bytes.peak;
+  return translated("max_memory_reserved", [&] { return backend_->memory_stats(index); })
+      .reserved_bytes.peak;
 }
 
 std::int64_t Accelerator::memory_cached(std::optional<DeviceIndex> device_index) const {
@@ -43,7 +47,8 @@ std::int64_t Accelerator::max_memory_cached(std::optional<DeviceIndex> device_in
 void Accelerator::reset_peak_memory_stats(std::optional<DeviceIndex> device_index) {
   const auto index = checked(device_index, "reset_peak_memory_stats");
   translated("reset_peak_memory_stats", [&] { backend_->reset_peak_memory_stats(index); });
-  reset_peak_resident_bytes();  // where the system cannot, the process's peak stays that of its whole life
+  reset_peak_resident_bytes();  // where the system cannot, the process's peak stays that of its
+                                // whole life
 }
 
 void Accelerator::reset_max_memory_allocated(std::optional<DeviceIndex> device_index) {

@@ -54,15 +54,17 @@ void NotImplementedBuilder::load() {
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param): it is moved from, through try_emplace.
-void register_op_builder(const std::string& backend, const std::string& class_name, OpBuilderFactory factory) {
+void register_op_builder(const std::string& backend, const std::string& class_name,
+                         OpBuilderFactory factory) {
   if (backend.empty() || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "register_op_builder",
                 {.what = "a backend, a class name and a factory are needed"});
   auto& state = builders();
   const std::lock_guard lock(state.mutex);
   if (!state.factories.try_emplace({backend, class_name}, std::move(factory)).second)
-    throw Error(ErrorCode::invalid_argument, "register_op_builder",
-                {.what = "this op builder is registered already", .got = class_name + " on " + backend});
+    throw Error(
+        ErrorCode::invalid_argument, "register_op_builder",
+        {.what = "this op builder is registered already", .got = class_name + " on " + backend});
 }
 
 OpBuilderFactory find_op_builder(const std::string& backend, const std::string& class_name) {
@@ -83,7 +85,8 @@ std::vector<std::string> registered_op_builders(const std::string& backend) {
 
 }  // namespace sdk
 
-sdk::OpBuilderFactory find_registered_op(const std::string& backend, const std::string& class_name) {
+sdk::OpBuilderFactory find_registered_op(const std::string& backend,
+                                         const std::string& class_name) {
   auto& state = sdk::builders();
   const std::lock_guard lock(state.mutex);
   const auto place = state.factories.find({backend, class_name});

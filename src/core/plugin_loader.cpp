@@ -15,10 +15,12 @@ namespace anyaccel {
 
 namespace sdk {
 
-void Plugin::add_backend(std::function<std::shared_ptr<Backend>()> create, std::function<Probe()> probe) {
+void Plugin::add_backend(std::function<std::shared_ptr<Backend>()> create,
+                         std::function<Probe()> probe) {
   if (!create || create_)
     throw Error(ErrorCode::invalid_argument, "Plugin::add_backend",
-                {.what = create_ ? "a plugin has one backend, and it is registered" : "there is no create function",
+                {.what = create_ ? "a plugin has one backend, and it is registered"
+                                 : "there is no create function",
                  .got = traits_.name});
   create_ = std::move(create);
   probe_ = std::move(probe);
@@ -30,7 +32,8 @@ void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory fact
   for (const auto& other : op_builders_) known = known || other.first == class_name;
   if (known || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "Plugin::add_op_builder",
-                {.what = known ? "this op builder is registered already" : "a class name and a factory are needed",
+                {.what = known ? "this op builder is registered already"
+                               : "a class name and a factory are needed",
                  .got = class_name});
   op_builders_.emplace_back(class_name, std::move(factory));
 }
@@ -38,7 +41,8 @@ void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory fact
 /// The loader's side of a Plugin.
 struct PluginAccess {
   static Plugin make(const FoundPlugin& found) {
-    return {found.described.traits, std::filesystem::canonical(found.library).parent_path().string()};
+    return {found.described.traits,
+            std::filesystem::canonical(found.library).parent_path().string()};
   }
   static LoadedPlugin take(Plugin& plugin) {
     // After all checks: a plugin that is refused leaves nothing behind.
@@ -61,15 +65,18 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// What the text file said was checked before the library was opened; here the library itself is asked, because the two
-/// may not belong together.
+/// What the text file said was checked before the library was opened; here the library itself is
+/// asked, because the two may not belong together.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
-  // What ABI 1 began with. Fields that come later are read only where struct_size says that they are there.
-  constexpr std::size_t kNeeded = offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
+  // What ABI 1 began with. Fields that come later are read only where struct_size says that they
+  // are there.
+  constexpr std::size_t kNeeded =
+      offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
     fail(ErrorCode::version_mismatch, found,
-         "its descriptor has " + std::to_string(descriptor.struct_size) + " bytes, this AnyAccel wants at least " +
-             std::to_string(kNeeded) + "; build the plugin again with this AnyAccel's package");
+         "its descriptor has " + std::to_string(descriptor.struct_size) +
+             " bytes, this AnyAccel wants at least " + std::to_string(kNeeded) +
+             "; build the plugin again with this AnyAccel's package");
   const BuildIdentity theirs{.abi = descriptor.abi_version,
                              .anyaccel = text_or_empty(descriptor.anyaccel_version),
                              .libtorch = text_or_empty(descriptor.libtorch_version),
@@ -79,8 +86,8 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
     fail(ErrorCode::version_mismatch, found, problem);
   if (found.name != text_or_empty(descriptor.name))
     fail(ErrorCode::version_mismatch, found,
-         "it says that its name is '" + std::string(text_or_empty(descriptor.name)) + "', its text file says '" +
-             found.name + "'; the two files do not belong together");
+         "it says that its name is '" + std::string(text_or_empty(descriptor.name)) +
+             "', its text file says '" + found.name + "'; the two files do not belong together");
   if (descriptor.register_plugin == nullptr)
     fail(ErrorCode::version_mismatch, found, "its descriptor has no registering function");
 }
@@ -96,12 +103,14 @@ LoadedPlugin load(const FoundPlugin& found) {
   check_descriptor(found, *descriptor);
   auto plugin = sdk::PluginAccess::make(found);
   std::array<char, 1024> message{};
-  if (descriptor->register_plugin(reinterpret_cast<anyaccel_plugin_host*>(&plugin), message.data(), message.size()) !=
-      0) {
+  if (descriptor->register_plugin(reinterpret_cast<anyaccel_plugin_host*>(&plugin), message.data(),
+                                  message.size()) != 0) {
     message.back() = '\0';
-    fail(ErrorCode::unavailable, found, std::string("its registering function failed: ") + message.data());
+    fail(ErrorCode::unavailable, found,
+         std::string("its registering function failed: ") + message.data());
   }
-  if (!sdk::PluginAccess::has_backend(plugin)) fail(ErrorCode::unavailable, found, "it registered no backend");
+  if (!sdk::PluginAccess::has_backend(plugin))
+    fail(ErrorCode::unavailable, found, "it registered no backend");
   return sdk::PluginAccess::take(plugin);
 }
 

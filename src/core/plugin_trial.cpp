@@ -22,8 +22,9 @@
 #include "base/fork_safe.h"
 #include "base/untrusted_text.h"
 
-// A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper, so that all
-// processes that the worker starts remain descendants of the keeper, whatever their session, and end with it.
+// A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper,
+// so that all processes that the worker starts remain descendants of the keeper, whatever their
+// session, and end with it.
 
 namespace anyaccel {
 
@@ -81,14 +82,18 @@ void send(int pipe, std::string_view text) {
   }
 }
 
-void send_failure(std::string_view why) { send(own_verdict, kRefused + std::string(why.substr(0, kMaxText))); }
+void send_failure(std::string_view why) {
+  send(own_verdict, kRefused + std::string(why.substr(0, kMaxText)));
+}
 
 [[noreturn]] void run_worker(const std::function<void()>& work, const Pipes& pipes) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  // The library's output becomes part of the reason, not of this program's output. It must not read our input either.
+  // The library's output becomes part of the reason, not of this program's output. It must not read
+  // our input either.
   ::dup2(pipes.output.to, STDOUT_FILENO);
   ::dup2(pipes.output.to, STDERR_FILENO);
-  if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0) ::dup2(none, STDIN_FILENO);
+  if (const int none = ::open("/dev/null", O_RDONLY | O_CLOEXEC); none >= 0)
+    ::dup2(none, STDIN_FILENO);
   own_verdict = pipes.verdict.to;
   try {
     work();
@@ -101,7 +106,8 @@ void send_failure(std::string_view why) { send(own_verdict, kRefused + std::stri
   ::_exit(0);  // no destructors: they are the parent's
 }
 
-/// Kills the children of this process. Their children are reparented to us, so repeated calls kill all descendants.
+/// Kills the children of this process. Their children are reparented to us, so repeated calls kill
+/// all descendants.
 void kill_children() {
   DIR* folder = ::opendir("/proc");
   if (folder == nullptr) return;
@@ -110,21 +116,24 @@ void kill_children() {
     const pid_t process = std::atoi(entry->d_name);
     if (process <= 0) continue;
     std::array<char, 512> text{};
-    const int file = ::open(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
+    const int file =
+        ::open(("/proc/" + std::string(entry->d_name) + "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     const ssize_t count = file < 0 ? -1 : ::read(file, text.data(), text.size() - 1);
     if (file >= 0) ::close(file);
     // PID (NAME) STATE PPID; NAME may contain any characters.
     const char* behind = count <= 0 ? nullptr : std::strrchr(text.data(), ')');
     char state = 0;
     int parent = 0;
-    if (behind != nullptr && std::sscanf(behind + 1, " %c %d", &state, &parent) == 2 && parent == own)
+    if (behind != nullptr && std::sscanf(behind + 1, " %c %d", &state, &parent) == 2 &&
+        parent == own)
       ::kill(process, SIGKILL);
   }
   ::closedir(folder);
 }
 
 [[noreturn]] void run_keeper(const std::function<void()>& work, Pipes& pipes) {
-  // In a process group of its own, because the parent handles Ctrl-C. The parent's signal handlers must not run here.
+  // In a process group of its own, because the parent handles Ctrl-C. The parent's signal handlers
+  // must not run here.
   ::setpgid(0, 0);
   for (int number = 1; number < NSIG; ++number) {
     struct sigaction action {};
@@ -164,7 +173,8 @@ void kill_children() {
   ::_exit(0);
 }
 
-/// Appends available data to `out`, keeping only the last part. Returns false at the end of the pipe.
+/// Appends available data to `out`, keeping only the last part. Returns false at the end of the
+/// pipe.
 bool read_some(int pipe, std::string& out, std::size_t& all) {
   std::array<char, 4096> buffer;
   const ssize_t count = ::read(pipe, buffer.data(), buffer.size());
@@ -185,29 +195,35 @@ struct Trial {
 /// Reads the pipes until the keeper reports.
 void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<void()>& release) {
   const bool limited = seconds > 0;
-  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  auto end = Clock::now() +
+             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   const auto stop = [&](std::string why) {
     trial.stopped = std::move(why);
     release();
     end = Clock::now() + 2 * kEndWithin;
   };
   std::size_t ignored = 0;
-  std::array<pollfd, 3> events{
-      {{pipes.output.from, POLLIN, 0}, {pipes.verdict.from, POLLIN, 0}, {pipes.report.from, POLLIN, 0}}};
+  std::array<pollfd, 3> events{{{pipes.output.from, POLLIN, 0},
+                                {pipes.verdict.from, POLLIN, 0},
+                                {pipes.report.from, POLLIN, 0}}};
   for (;;) {
     for (auto& event : events) event.revents = 0;
     ::poll(events.data(), events.size(), 100);
-    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes)) events[0].fd = -1;
-    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored)) events[1].fd = -1;
+    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes))
+      events[0].fd = -1;
+    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored))
+      events[1].fd = -1;
     if (events[2].revents != 0) {
-      if (read_some(events[2].fd, trial.report, ignored) && trial.report.size() < sizeof(int)) continue;
+      if (read_some(events[2].fd, trial.report, ignored) && trial.report.size() < sizeof(int))
+        continue;
       break;
     }
     if (!trial.stopped.empty()) {
       if (Clock::now() >= end) return;
       continue;
     }
-    if (trial.bytes > kMaxOutput) stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB in a trial");
+    if (trial.bytes > kMaxOutput)
+      stop("it wrote more than " + std::to_string(kMaxOutput >> 20) + " MiB in a trial");
     if (limited && Clock::now() >= end)
       stop("took longer than " + std::to_string(static_cast<int>(seconds)) + " s in a trial");
     try {
@@ -219,8 +235,10 @@ void receive(Pipes& pipes, double seconds, Trial& trial, const std::function<voi
   // All processes have ended, so the pipes contain the complete output.
   for (auto& event : events) event.revents = 0;
   while (::poll(events.data(), 2, 0) > 0) {
-    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes)) events[0].fd = -1;
-    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored)) events[1].fd = -1;
+    if (events[0].revents != 0 && !read_some(events[0].fd, trial.output, trial.bytes))
+      events[0].fd = -1;
+    if (events[1].revents != 0 && !read_some(events[1].fd, trial.verdict, ignored))
+      events[1].fd = -1;
   }
 }
 
@@ -232,8 +250,9 @@ std::string last_line(std::string text) {
 }
 
 std::string ended_by(int status, const std::string& output) {
-  std::string out = WIFSIGNALED(status) ? std::string("it ended its process: ") + ::strsignal(WTERMSIG(status))
-                                        : std::string("it ended its process");
+  std::string out = WIFSIGNALED(status)
+                        ? std::string("it ended its process: ") + ::strsignal(WTERMSIG(status))
+                        : std::string("it ended its process");
   if (const auto command = last_line(output); !command.empty()) out += ", " + quoted_text(command);
   return out;
 }
@@ -241,7 +260,8 @@ std::string ended_by(int status, const std::string& output) {
 /// Removes the stages from the front of `verdict` and returns the last one.
 std::string take_stages(std::string& verdict) {
   std::string stage;
-  for (std::size_t end = 0; verdict.starts_with(kStage) && (end = verdict.find('\n')) != verdict.npos;) {
+  for (std::size_t end = 0;
+       verdict.starts_with(kStage) && (end = verdict.find('\n')) != verdict.npos;) {
     stage = verdict.substr(1, end - 1);
     verdict.erase(0, end + 1);
   }
@@ -259,7 +279,8 @@ std::string run_in_trial(const std::function<void()>& work, double seconds) {
   // If a trial is not possible, loading the library directly may still work.
   for (const auto* pipe : {&pipes.output, &pipes.verdict, &pipes.report, &pipes.life})
     if (!pipe->made()) return {};
-  // Otherwise a child that another thread forks in the meantime would keep the keeper alive after this process.
+  // Otherwise a child that another thread forks in the meantime would keep the keeper alive after
+  // this process.
   const bool registered = close_in_children(pipes.life.to);
   const pid_t keeper = ::fork();
   if (keeper == 0) {
@@ -271,7 +292,8 @@ std::string run_in_trial(const std::function<void()>& work, double seconds) {
     Pipe::close_one(pipes.life.to);
   };
   if (keeper < 0) return release(), std::string();
-  for (int* end : {&pipes.output.to, &pipes.verdict.to, &pipes.report.to, &pipes.life.from}) Pipe::close_one(*end);
+  for (int* end : {&pipes.output.to, &pipes.verdict.to, &pipes.report.to, &pipes.life.from})
+    Pipe::close_one(*end);
   Trial trial;
   receive(pipes, seconds, trial, release);
   release();
@@ -281,7 +303,8 @@ std::string run_in_trial(const std::function<void()>& work, double seconds) {
   const auto stage = take_stages(trial.verdict);
   if (trial.verdict.starts_with(kRefused)) return printable_text(trial.verdict.substr(1), 2000);
   if (trial.verdict.starts_with(kDone)) return {};
-  if (trial.stopped.starts_with("took")) return (stage.empty() ? "it" : stage) + " " + trial.stopped;
+  if (trial.stopped.starts_with("took"))
+    return (stage.empty() ? "it" : stage) + " " + trial.stopped;
   if (!trial.stopped.empty()) return trial.stopped;
   if (trial.report.size() < sizeof(int)) return "another process killed its trial";
   int status = 0;

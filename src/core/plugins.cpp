@@ -20,8 +20,9 @@ namespace {
 /// One plugin, for the process's life.
 struct Known {
   FoundPlugin found;
-  bool registered = false;  ///< there is a backend of its name that came from it; guarded by Plugins::mutex
-  std::mutex loading;       ///< held while its library is opened; guards `loaded`
+  bool registered =
+      false;  ///< there is a backend of its name that came from it; guarded by Plugins::mutex
+  std::mutex loading;  ///< held while its library is opened; guards `loaded`
   LoadedPlugin loaded;
 
   std::mutex mutex;  // guards the two below
@@ -67,7 +68,8 @@ void reject(Known& plugin, const std::string& why) {
 LoadedPlugin& load(Known& plugin) {
   const std::lock_guard lock(plugin.loading);
   const auto verdict = plugin.verdict();
-  if (verdict.state == PluginState::refused) throw Error(ErrorCode::unavailable, "plugin", {.what = verdict.reason});
+  if (verdict.state == PluginState::refused)
+    throw Error(ErrorCode::unavailable, "plugin", {.what = verdict.reason});
   if (verdict.state == PluginState::loaded) return plugin.loaded;
   try {
     const bool trial = !env("ANYACCEL_PLUGIN_TRIAL") || env_flag("ANYACCEL_PLUGIN_TRIAL");
@@ -94,12 +96,15 @@ Result bounded(Known& plugin, const std::string& what, const std::function<Resul
 sdk::Probe probe(Known& plugin) noexcept {
   try {
     const auto verdict = plugin.verdict();
-    if (verdict.state == PluginState::refused) return {0, "its plugin was refused: " + verdict.reason};
+    if (verdict.state == PluginState::refused)
+      return {0, "its plugin was refused: " + verdict.reason};
     // Where the text file can tell that there is nothing, the library stays closed.
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
     const auto& loaded = load(plugin);
-    if (loaded.probe) return bounded<sdk::Probe>(plugin, "the probe of the plugin " + plugin.found.name, loaded.probe);
+    if (loaded.probe)
+      return bounded<sdk::Probe>(plugin, "the probe of the plugin " + plugin.found.name,
+                                 loaded.probe);
     return cheap.value_or(sdk::Probe{0, "neither its text file nor its library can count devices"});
   } catch (const std::exception& error) {
     return {0, std::string("its plugin was refused: ") + error.what()};
@@ -115,7 +120,8 @@ void register_as_backend(Known& plugin) {
                     .create =
                         [&plugin] {
                           return bounded<std::shared_ptr<sdk::Backend>>(
-                              plugin, "the create function of the plugin " + plugin.found.name, load(plugin).create);
+                              plugin, "the create function of the plugin " + plugin.found.name,
+                              load(plugin).create);
                         },
                     .probe = [&plugin] { return probe(plugin); }});
   const std::lock_guard lock(state().mutex);
@@ -135,14 +141,16 @@ void add(const FoundPlugin& found) {
     std::string owner = "another backend";
     for (const auto& other : plugins())
       if (other.name == found.name && other.path != found.file.string()) owner = other.path;
-    return reject(*plugin, "the name '" + found.name + "' is taken by " + owner + "; give one of the two another name");
+    return reject(*plugin, "the name '" + found.name + "' is taken by " + owner +
+                               "; give one of the two another name");
   }
   if (found.problem.empty())
     plugin->set(PluginState::found, "its text file fits; its library was not needed so far");
   else
     reject(*plugin, found.problem);
   // Also a refused one, so that naming it tells why.
-  if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name)) register_as_backend(*plugin);
+  if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name))
+    register_as_backend(*plugin);
 }
 
 }  // namespace
@@ -162,7 +170,8 @@ void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept {
     const std::lock_guard lock(state().mutex);
     auto& searched = state().searched;
     for (const auto& folder : folders) {
-      if (std::find(searched.begin(), searched.end(), folder.path.string()) != searched.end()) continue;
+      if (std::find(searched.begin(), searched.end(), folder.path.string()) != searched.end())
+        continue;
       searched.push_back(folder.path.string());
       fresh.push_back(folder);
     }
@@ -171,15 +180,17 @@ void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept {
     try {
       add(found);
     } catch (const std::exception& error) {
-      log(LogLevel::warning, "the plugin " + found.file.string() + " cannot be registered: " + error.what());
+      log(LogLevel::warning,
+          "the plugin " + found.file.string() + " cannot be registered: " + error.what());
     }
   }
 }
 
 bool is_plugin(const std::string& name) {
   const std::lock_guard lock(state().mutex);
-  return std::any_of(state().known.begin(), state().known.end(),
-                     [&](const Known& plugin) { return plugin.registered && plugin.found.name == name; });
+  return std::any_of(state().known.begin(), state().known.end(), [&](const Known& plugin) {
+    return plugin.registered && plugin.found.name == name;
+  });
 }
 
 std::string refused_plugins() {

@@ -9,8 +9,9 @@
 
 namespace anyaccel {
 
-/// Looks into the folders and registers what is found: each plugin as a backend that opens its library when it is first
-/// probed or created; a broken one with its reason as its answer. Called with no lock of the registry held.
+/// Looks into the folders and registers what is found: each plugin as a backend that opens its
+/// library when it is first probed or created; a broken one with its reason as its answer. Called
+/// with no lock of the registry held.
 void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 /// True for the name of a backend that a plugin's text file registered. Thread-safe.

@@ -14,11 +14,14 @@ namespace anyaccel {
 namespace {
 
 void check_state(const at::Tensor& state, const char* where) {
-  if (state.defined() && state.device().is_cpu() && state.scalar_type() == at::kByte && state.dim() == 1) return;
+  if (state.defined() && state.device().is_cpu() && state.scalar_type() == at::kByte &&
+      state.dim() == 1)
+    return;
   throw Error(ErrorCode::invalid_argument, where,
               {.what = "not a generator's state",
-               .got = state.defined() ? std::string(c10::toString(state.scalar_type())) + " tensor of " +
-                                            std::to_string(state.dim()) + " dimensions on " + state.device().str()
+               .got = state.defined() ? std::string(c10::toString(state.scalar_type())) +
+                                            " tensor of " + std::to_string(state.dim()) +
+                                            " dimensions on " + state.device().str()
                                       : "an undefined tensor",
                .want = "the 1-d uint8 tensor in host memory that get_rng_state() gave"});
 }
@@ -35,7 +38,8 @@ void put_state(at::Generator generator, const at::Tensor& state, const char* whe
     generator.set_state(state);
   } catch (const c10::Error& error) {
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = std::string("the state does not fit this generator: ") + error.what_without_backtrace()});
+                {.what = std::string("the state does not fit this generator: ") +
+                         error.what_without_backtrace()});
   }
 }
 
@@ -57,7 +61,8 @@ at::Tensor Accelerator::get_rng_state(std::optional<DeviceIndex> device_index) c
   return state_of(default_generator(device_index));
 }
 
-void Accelerator::set_rng_state(const at::Tensor& new_state, std::optional<DeviceIndex> device_index) {
+void Accelerator::set_rng_state(const at::Tensor& new_state,
+                                std::optional<DeviceIndex> device_index) {
   put_state(default_generator(device_index), new_state, "set_rng_state");
 }
 
@@ -74,7 +79,8 @@ Random Accelerator::random() { return Random(*this); }
 void Random::manual_seed(std::uint64_t value) const {
   anyaccel::seed(host(), value);
   // Seeding must not start a device; when it starts, it starts with this seed.
-  accelerator_->lazy_call([accelerator = accelerator_, value] { accelerator->manual_seed_all(value); });
+  accelerator_->lazy_call(
+      [accelerator = accelerator_, value] { accelerator->manual_seed_all(value); });
 }
 
 std::uint64_t Random::seed() const {
@@ -92,11 +98,14 @@ std::uint64_t Random::initial_seed() const { return host().current_seed(); }
 
 at::Tensor Random::get_rng_state() const { return state_of(host()); }
 
-void Random::set_rng_state(const at::Tensor& state) const { put_state(host(), state, "set_rng_state"); }
+void Random::set_rng_state(const at::Tensor& state) const {
+  put_state(host(), state, "set_rng_state");
+}
 
 RngGuard::RngGuard(Accelerator& accelerator) : accelerator_(accelerator) {
   states_.emplace_back(state_of(host()));
-  for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) states_.emplace_back(accelerator.get_rng_state(i));
+  for (DeviceIndex i = 0; i < accelerator.device_count(); ++i)
+    states_.emplace_back(accelerator.get_rng_state(i));
 }
 
 RngGuard::~RngGuard() {

@@ -41,7 +41,8 @@ void register_built_once() {
 }
 
 struct Finders {
-  std::recursive_mutex mutex;  // who asks meanwhile waits for what is found; a finder itself may ask
+  std::recursive_mutex
+      mutex;  // who asks meanwhile waits for what is found; a finder itself may ask
   std::atomic<bool> any{false};
   std::vector<std::function<void()>> waiting;
 };
@@ -63,7 +64,8 @@ void run_finders() {
     } catch (const std::exception& error) {
       log(LogLevel::warning, std::string("backends are skipped: ") + error.what());
     } catch (...) {
-      log(LogLevel::warning, "backends are skipped: a finder threw something that is not a std::exception");
+      log(LogLevel::warning,
+          "backends are skipped: a finder threw something that is not a std::exception");
     }
   }
   state.any.store(false, std::memory_order_release);
@@ -100,16 +102,19 @@ void register_backend(BackendEntry entry) {
   register_built_once();
   if (entry.traits.name.empty() || !entry.create)
     throw Error(ErrorCode::invalid_argument, "register_backend",
-                {.what = "an entry needs a name and a create function", .got = "name '" + entry.traits.name + "'"});
+                {.what = "an entry needs a name and a create function",
+                 .got = "name '" + entry.traits.name + "'"});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   for (const auto& other : state.entries)
     if (other.traits.name == entry.traits.name)
       throw Error(ErrorCode::invalid_argument, "register_backend",
-                  {.what = "a backend of this name is registered", .got = entry.traits.name, .want = "a new name"});
-  const auto place = std::find_if(state.entries.begin(), state.entries.end(), [&](const BackendEntry& other) {
-    return other.traits.priority < entry.traits.priority;
-  });
+                  {.what = "a backend of this name is registered",
+                   .got = entry.traits.name,
+                   .want = "a new name"});
+  const auto place = std::find_if(
+      state.entries.begin(), state.entries.end(),
+      [&](const BackendEntry& other) { return other.traits.priority < entry.traits.priority; });
   state.entries.insert(place, std::move(entry));
 }
 

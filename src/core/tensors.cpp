@@ -10,12 +10,14 @@ namespace anyaccel {
 namespace {
 
 template <typename T>
-at::Tensor make(c10::ArrayRef<T> values, c10::ScalarType dtype, const c10::Device& device, const char* where) {
+at::Tensor make(c10::ArrayRef<T> values, c10::ScalarType dtype, const c10::Device& device,
+                const char* where) {
   const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
   // from_blob wants a mutable pointer; the values are only read.
-  const auto view =
-      at::from_blob(const_cast<T*>(values.data()), {static_cast<std::int64_t>(values.size())}, options);  // NOLINT
-  return translated(where, [&] { return view.to(at::TensorOptions().dtype(dtype).device(device), false, true); });
+  const auto view = at::from_blob(const_cast<T*>(values.data()),
+                                  {static_cast<std::int64_t>(values.size())}, options);  // NOLINT
+  return translated(
+      where, [&] { return view.to(at::TensorOptions().dtype(dtype).device(device), false, true); });
 }
 
 }  // namespace
@@ -28,9 +30,9 @@ at::Tensor Accelerator::ByteTensor(c10::ArrayRef<std::int64_t> values) const {
 }
 at::Tensor Accelerator::DoubleTensor(c10::ArrayRef<double> values) const {
   if (!is_fp64_supported())
-    throw Error(
-        ErrorCode::unsupported, "DoubleTensor",
-        {.what = "the accelerator '" + name() + "' does not compute in double precision", .hint = "use FloatTensor"});
+    throw Error(ErrorCode::unsupported, "DoubleTensor",
+                {.what = "the accelerator '" + name() + "' does not compute in double precision",
+                 .hint = "use FloatTensor"});
   return make(values, c10::kDouble, torch_device(), "DoubleTensor");
 }
 at::Tensor Accelerator::FloatTensor(c10::ArrayRef<double> values) const {

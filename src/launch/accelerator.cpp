@@ -31,14 +31,16 @@ std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
 
 std::vector<Candidate> candidates() {
   std::vector<Candidate> out;
-  for (const auto* traits : built_traits()) out.push_back({*traits, traits == host_traits(), std::nullopt});
+  for (const auto* traits : built_traits())
+    out.push_back({*traits, traits == host_traits(), std::nullopt});
   for (const auto& plugin : find_plugins(plugin_search_path())) {
     if (!plugin.problem.empty()) continue;
     out.push_back({plugin.described.traits, false, probe_plugin(plugin.described.probe)});
     out.back().traits.name = plugin.name;
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const auto& a, const auto& b) { return a.traits.priority > b.traits.priority; });
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    return a.traits.priority > b.traits.priority;
+  });
   return out;
 }
 
@@ -61,7 +63,8 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
     const auto probe = probe_of(candidate);
     if (probe && probe->device_count == 0 && !elsewhere)
       throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "the accelerator '" + name + "' was named but has no devices here: " + probe->reason,
+                  {.what = "the accelerator '" + name +
+                           "' was named but has no devices here: " + probe->reason,
                    .hint = "unset DS_ACCELERATOR to use what is there"});
     return made(std::move(candidate), probe, "DS_ACCELERATOR names it");
   }
@@ -105,14 +108,20 @@ JobAccelerator find_accelerator(const std::optional<std::string>& named, bool el
       if (!elsewhere && env_flag("ANYACCEL_STRICT"))
         throw Error(
             ErrorCode::unavailable, kWhere,
-            {.what = "ANYACCEL_STRICT forbids falling to the host, and no other accelerator is here: " + reasons,
+            {.what =
+                 "ANYACCEL_STRICT forbids falling to the host, and no other accelerator is here: " +
+                 reasons,
              .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
       return made(std::move(candidate), probe, "no other accelerator has devices here");
     }
-    if (probe && probe->device_count > 0) return made(std::move(candidate), probe, "the first that has devices here");
-    if (probe) reasons.append(reasons.empty() ? "" : "; ").append(candidate.traits.name + ": " + probe->reason);
+    if (probe && probe->device_count > 0)
+      return made(std::move(candidate), probe, "the first that has devices here");
+    if (probe)
+      reasons.append(reasons.empty() ? "" : "; ")
+          .append(candidate.traits.name + ": " + probe->reason);
   }
-  throw Error(ErrorCode::unavailable, kWhere, {.what = "no accelerator has devices here: " + reasons});
+  throw Error(ErrorCode::unavailable, kWhere,
+              {.what = "no accelerator has devices here: " + reasons});
 }
 
 std::vector<std::string> visible_slots(const JobAccelerator& accelerator) {
@@ -122,13 +131,15 @@ std::vector<std::string> visible_slots(const JobAccelerator& accelerator) {
     if (!entries->empty()) return *entries;
   }
   if (!accelerator.devices)
-    throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "the devices of '" + accelerator.traits.name + "' cannot be counted without torch",
-                 .hint = "say how many ranks there shall be: --num_accelerators"});
+    throw Error(
+        ErrorCode::unavailable, kWhere,
+        {.what = "the devices of '" + accelerator.traits.name + "' cannot be counted without torch",
+         .hint = "say how many ranks there shall be: --num_accelerators"});
   return numbered_slots(*accelerator.devices);
 }
 
-std::vector<std::string> visible_names(const JobAccelerator& accelerator, const std::vector<std::string>& slots) {
+std::vector<std::string> visible_names(const JobAccelerator& accelerator,
+                                       const std::vector<std::string>& slots) {
   const auto entries = visible_entries(accelerator);
   if (!entries) return slots;
   std::vector<std::string> out;
@@ -141,8 +152,8 @@ std::vector<std::string> visible_names(const JobAccelerator& accelerator, const 
       out.push_back((*entries)[index]);
     } else {
       throw Error(ErrorCode::invalid_argument, kWhere,
-                  {.what = "the host file has more slots than " + accelerator.traits.visible_devices_envs.front() +
-                           " leaves visible here",
+                  {.what = "the host file has more slots than " +
+                           accelerator.traits.visible_devices_envs.front() + " leaves visible here",
                    .got = "slot " + slot,
                    .want = std::to_string(entries->size()) + " slots at most"});
     }

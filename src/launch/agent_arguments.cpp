@@ -12,9 +12,11 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Variables that DeepSpeed passes on, by the beginnings of their names; the accelerator has its own beside them.
+/// Variables that DeepSpeed passes on, by the beginnings of their names; the accelerator has its
+/// own beside them.
 constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
-/// Ours: the same on all hosts. Not ANYACCEL_: what is said and where things lie is each host's own.
+/// Ours: the same on all hosts. Not ANYACCEL_: what is said and where things lie is each host's
+/// own.
 constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
 void add(std::vector<std::string>& words, bool given, const char* option) {
@@ -32,7 +34,8 @@ Variables passed_on(const JobInput& input) {
     bool wanted = false;
     for (const char* same : kSame) wanted = wanted || name == same;
     for (const char* prefix : kExported) wanted = wanted || name.starts_with(prefix);
-    for (const auto& prefix : input.accelerator.traits.export_envs) wanted = wanted || name.starts_with(prefix);
+    for (const auto& prefix : input.accelerator.traits.export_envs)
+      wanted = wanted || name.starts_with(prefix);
     if (wanted) set(out, std::string(name), std::string(text.substr(name.size() + 1)));
   }
   const auto folder = std::filesystem::current_path().string();
@@ -43,8 +46,9 @@ Variables passed_on(const JobInput& input) {
 }
 
 std::vector<std::string> agent_options(const Options& options, const JobInput& input) {
-  std::vector<std::string> words{"--world",         format_hosts(input.hosts), "--master_addr",
-                                 input.master_addr, "--master_port",           std::to_string(input.master_port)};
+  std::vector<std::string> words{"--world",       format_hosts(input.hosts),
+                                 "--master_addr", input.master_addr,
+                                 "--master_port", std::to_string(input.master_port)};
   const char* levels[] = {"error", "warning", "info", "debug"};
   words.insert(words.end(), {"--log_level", levels[static_cast<int>(log_level())]});
   add(words, options.module, "--module");
@@ -54,9 +58,12 @@ std::vector<std::string> agent_options(const Options& options, const JobInput& i
   add(words, options.bind_cores, "--bind_cores_to_rank");
   add(words, options.prefix_output, "--prefix_output");
   if (options.core_list) words.insert(words.end(), {"--bind_core_list", *options.core_list});
-  if (options.reserve_cores > 0) words.insert(words.end(), {"--reserve_cores", std::to_string(options.reserve_cores)});
-  if (options.log_folder) words.insert(words.end(), {"--enable_each_rank_log", *options.log_folder});
-  if (!options.venv_script.empty()) words.insert(words.end(), {"--venv_script", options.venv_script});
+  if (options.reserve_cores > 0)
+    words.insert(words.end(), {"--reserve_cores", std::to_string(options.reserve_cores)});
+  if (options.log_folder)
+    words.insert(words.end(), {"--enable_each_rank_log", *options.log_folder});
+  if (!options.venv_script.empty())
+    words.insert(words.end(), {"--venv_script", options.venv_script});
   words.insert(words.end(), {"--", options.program});
   words.insert(words.end(), options.arguments.begin(), options.arguments.end());
   return words;

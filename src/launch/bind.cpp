@@ -27,13 +27,17 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
   try {
     const auto rank = "rank " + std::to_string(plan.local_rank) + " of this host ";
     if (!plan.cores.empty())
-      result.cores_refused = refusal(rank + "is not bound to CPUs " + topology::format_cpu_list(plan.cores),
-                                     [&] { return topology::bind_cpus(plan.cores); });
+      result.cores_refused =
+          refusal(rank + "is not bound to CPUs " + topology::format_cpu_list(plan.cores),
+                  [&] { return topology::bind_cpus(plan.cores); });
     if (plan.policy != MemoryPolicy::none)
-      result.memory_refused = refusal(
-          rank + "takes memory from any NUMA node, not " + (plan.policy == MemoryPolicy::bind ? "only " : "first ") +
-              topology::format_cpu_list(plan.memory_nodes),
-          [&] { return topology::bind_memory(plan.memory_nodes, plan.policy == MemoryPolicy::bind); });
+      result.memory_refused = refusal(rank + "takes memory from any NUMA node, not " +
+                                          (plan.policy == MemoryPolicy::bind ? "only " : "first ") +
+                                          topology::format_cpu_list(plan.memory_nodes),
+                                      [&] {
+                                        return topology::bind_memory(
+                                            plan.memory_nodes, plan.policy == MemoryPolicy::bind);
+                                      });
   } catch (const std::exception&) {
     // Out of memory for a sentence: a rank without a warning is better than none.
   }

@@ -31,7 +31,8 @@ std::string_view trim(std::string_view text) {
 int number(std::string_view part, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  const bool digits = error == std::errc() && stop == part.data() + part.size() && part.front() != '-';
+  const bool digits =
+      error == std::errc() && stop == part.data() + part.size() && part.front() != '-';
   if (!digits || value > kHighestCpu) fail("\"" + std::string(part) + "\" is no CPU number", whole);
   return value;
 }
@@ -53,7 +54,8 @@ topology::CpuList parse_core_list(std::string_view text) {
     const int first = number(range.substr(0, dash), text);
     const int last = one ? first : number(range.substr(dash + 1), text);
     if (last < first) fail("the range \"" + std::string(range) + "\" ends before it begins", text);
-    if (colon != std::string_view::npos && one) fail("a stride needs a range: \"" + std::string(part) + "\"", text);
+    if (colon != std::string_view::npos && one)
+      fail("a stride needs a range: \"" + std::string(part) + "\"", text);
     const int stride = colon == std::string_view::npos ? 1 : number(part.substr(colon + 1), text);
     if (stride == 0) fail("a stride of 0 in \"" + std::string(part) + "\"", text);
     named.resize(std::max(named.size(), static_cast<std::size_t>(last) + 1));

@@ -21,7 +21,8 @@ bool is_name(std::string_view text) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };
-  return !text.empty() && !(text.front() >= '0' && text.front() <= '9') && std::all_of(text.begin(), text.end(), fits);
+  return !text.empty() && !(text.front() >= '0' && text.front() <= '9') &&
+         std::all_of(text.begin(), text.end(), fits);
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ Variables parse_environment_file(std::string_view text, const std::string& name)
     if (line.empty() || line.front() == '#') continue;
     const auto equals = line.find('=');
     const auto variable = trimmed(line.substr(0, equals));
-    if (equals == std::string_view::npos || !is_name(variable) || line.find('\0') != std::string_view::npos)
+    if (equals == std::string_view::npos || !is_name(variable) ||
+        line.find('\0') != std::string_view::npos)
       throw Error(ErrorCode::invalid_argument, "launch",
                   {.what = name + ":" + std::to_string(number) + " sets no variable",
                    .got = "'" + std::string(line) + "'",
@@ -57,10 +59,12 @@ Variables parse_environment_file(std::string_view text, const std::string& name)
 Variables environment_files() {
   const std::filesystem::path name = env("DS_ENV_FILE").value_or(".deepspeed_env");
   std::vector<std::filesystem::path> files;
-  if (const auto home = env("HOME")) files.push_back(*home / name);  // an absolute name stays what it is
+  if (const auto home = env("HOME"))
+    files.push_back(*home / name);  // an absolute name stays what it is
   std::error_code error;
   const auto here = std::filesystem::absolute(name, error);
-  if (files.empty() || !std::filesystem::equivalent(files.front(), here, error)) files.push_back(here);
+  if (files.empty() || !std::filesystem::equivalent(files.front(), here, error))
+    files.push_back(here);
   Variables out;
   for (const auto& file : files) {
     if (!std::filesystem::is_regular_file(file, error)) continue;
@@ -70,6 +74,8 @@ Variables environment_files() {
   return out;
 }
 
-std::string assignment(std::string name, const std::string& value) { return name.append("=").append(value); }
+std::string assignment(std::string name, const std::string& value) {
+  return name.append("=").append(value);
+}
 
 }  // namespace anyaccel::launch

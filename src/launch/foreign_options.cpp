@@ -7,8 +7,8 @@ namespace anyaccel::launch {
 namespace {
 
 struct Foreign {
-  std::string_view
-      name;  ///< without leading dashes, with `_`; single letters are options with one dash and are case-sensitive
+  std::string_view name;  ///< without leading dashes, with `_`; single letters are options with one
+                          ///< dash and are case-sensitive
   const char* whose;
   const char* instead;
 };
@@ -18,7 +18,8 @@ constexpr const char* kHosts = "use --num_nodes N with --hostfile";
 constexpr const char* kAddress = "use --master_addr ADDRESS and --master_port PORT";
 constexpr const char* kNoRestart = "omit it: failed jobs are not restarted";
 constexpr const char* kHostFile = "use --hostfile FILE";
-constexpr const char* kChosenHosts = "use --hostfile FILE, with --include HOST[:SLOT,...] to select hosts";
+constexpr const char* kChosenHosts =
+    "use --hostfile FILE, with --include HOST[:SLOT,...] to select hosts";
 constexpr const char* kLogs = "use --enable_each_rank_log FOLDER";
 constexpr const char* kPrefix = "use --prefix_output";
 constexpr const char* kBind = "use --bind_cores_to_rank";
@@ -36,7 +37,8 @@ constexpr Foreign kForeign[] = {
     {"rdzv_endpoint", "torchrun's", kAddress},
     {"rdzv_backend", "torchrun's", kAddress},
     {"rdzv_conf", "torchrun's", kAddress},
-    {"rdzv_id", "torchrun's", "omit it: ranks find each other through --master_addr and --master_port"},
+    {"rdzv_id", "torchrun's",
+     "omit it: ranks find each other through --master_addr and --master_port"},
     {"local_addr", "torchrun's", kAddress},
     {"max_restarts", "torchrun's", kNoRestart},
     {"monitor_interval", "torchrun's", "omit it: the launcher notices at once when a rank ends"},

@@ -1,4 +1,5 @@
-// Options of other launchers: torchrun, mpirun, mpiexec, srun, accelerate, and unsupported versions of DeepSpeed.
+// Options of other launchers: torchrun, mpirun, mpiexec, srun, accelerate, and unsupported versions
+// of DeepSpeed.
 #pragma once
 
 #include <string>
@@ -6,9 +7,9 @@
 
 namespace anyaccel::launch {
 
-/// Returns advice for another launcher's option, without a final period: "that is torchrun's; use --num_nodes N". Empty
-/// if no launcher in the table has the option. `-` and `_` are equivalent; for names of two or more letters, the
-/// number of leading dashes is ignored.
+/// Returns advice for another launcher's option, without a final period: "that is torchrun's; use
+/// --num_nodes N". Empty if no launcher in the table has the option. `-` and `_` are equivalent;
+/// for names of two or more letters, the number of leading dashes is ignored.
 std::string foreign_option(std::string_view name);
 
 }  // namespace anyaccel::launch

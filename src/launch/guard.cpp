@@ -26,8 +26,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Time between the signal that asks processes to end and SIGKILL. Long after a user's signal, so that a program can save what it has;
-/// short after a failure, when what is left only waits for the one that is gone.
+/// Time between the signal that asks processes to end and SIGKILL. Long after a user's signal, so
+/// that a program can save what it has; short after a failure, when what is left only waits for the
+/// one that is gone.
 constexpr milliseconds kAfterSignal{3000};
 constexpr milliseconds kAfterFailure{500};
 /// What SIGKILL did not end by then is stuck in the kernel, or another user's.
@@ -120,17 +121,18 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
 }
 
 /// -1 and errno when it cannot be started.
-pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors, const SignalSettings& signals) {
+pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
+                        const SignalSettings& signals) {
   int input[2] = {-1, -1};
   if (job_.input == RankInput::held && ::pipe2(input, O_CLOEXEC) != 0) return -1;
   if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
-  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does, or when a runner is asked to. A runner
-  // ends what it has on other hosts only where it can.
+  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does, or
+  // when a runner is asked to. A runner ends what it has on other hosts only where it can.
   if (process == 0)
-    become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self, job_.own_group ? 0 : group_,
-                job_.end_signal != 0 ? SIGTERM : SIGKILL);
+    become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
+                job_.own_group ? 0 : group_, job_.end_signal != 0 ? SIGTERM : SIGKILL);
   const int error = errno;
   if (input[0] >= 0) ::close(input[0]);
   if (input[1] >= 0) ::fcntl(input[1], F_SETFL, O_NONBLOCK);
@@ -167,7 +169,8 @@ int Watch::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left, 0) + 1);
 }
 
-/// What is at the other ends knows by a byte now and then that this side is there: a network that is cut ends no connection.
+/// What is at the other ends knows by a byte now and then that this side is there: a network that
+/// is cut ends no connection.
 void Watch::give_sign() {
   if (job_.silence == 0 || ending_ || Clock::now() < sign_at_) return;
   sign_at_ = Clock::now() + milliseconds(job_.silence * 1000LL / kSigns);
@@ -201,8 +204,9 @@ void Watch::obey() {
   }
 }
 
-/// Forwards a signal to the launcher, which decides what it means. The launcher recognizes the guard as the sender, so
-/// a scheduler that signals every process of a job does not count as two requests.
+/// Forwards a signal to the launcher, which decides what it means. The launcher recognizes the
+/// guard as the sender, so a scheduler that signals every process of a job does not count as two
+/// requests.
 void Watch::take_signal() {
   signalfd_siginfo info{};
   if (::read(signals_, &info, sizeof info) != sizeof info || info.ssi_signo == SIGCHLD) return;
@@ -226,8 +230,8 @@ void Watch::reap() {
   for (;;) {
     siginfo_t info{};
     if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
-    const auto rank =
-        std::find_if(ranks_.begin(), ranks_.end(), [&](const Rank& one) { return one.process == info.si_pid; });
+    const auto rank = std::find_if(ranks_.begin(), ranks_.end(),
+                                   [&](const Rank& one) { return one.process == info.si_pid; });
     if (rank == ranks_.end())
       ::waitpid(info.si_pid, nullptr, 0);
     else if (rank->descriptor >= 0)
@@ -237,7 +241,8 @@ void Watch::reap() {
   }
 }
 
-/// Everything below a rank falls to this process when its parent ends, so no child is no descendant.
+/// Everything below a rank falls to this process when its parent ends, so no child is no
+/// descendant.
 bool Watch::nothing_left() {
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
@@ -262,7 +267,8 @@ void Watch::run() {
       }
     }
     give_sign();
-    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), milliseconds_to_wait());
+    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
+                                   milliseconds_to_wait());
     // In the order in which they became ready: the kernel's list is one.
     for (int i = 0; i < count; ++i) {
       const auto what = events[static_cast<std::size_t>(i)].data.u64;
@@ -285,9 +291,11 @@ bool wait_for_start(int link) {
   return count == sizeof request;
 }
 
-[[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove,
-                             const SignalSettings& signals, int link, pid_t launcher, pid_t launcher_group) {
-  // Out of the launcher's group: what is sent to all of that must not end the guard. All signals are blocked since before the fork.
+[[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors,
+                             const std::string& remove, const SignalSettings& signals, int link,
+                             pid_t launcher, pid_t launcher_group) {
+  // Out of the launcher's group: what is sent to all of that must not end the guard. All signals
+  // are blocked since before the fork.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "anyaccel-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -309,10 +317,12 @@ bool wait_for_start(int link) {
 
 }  // namespace
 
-Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove) {
+Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors,
+             const std::string& remove) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    throw Error(ErrorCode::unavailable, "launch", {.what = std::string("no socket: ") + std::strerror(errno)});
+    throw Error(ErrorCode::unavailable, "launch",
+                {.what = std::string("no socket: ") + std::strerror(errno)});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto signals = SignalSettings::current();
   const pid_t self = ::getpid(), group = ::getpgrp();

@@ -17,9 +17,10 @@ constexpr std::string_view kBlanks = " \t\r\v\f";
 /// A count above this is a typing error, and would be a list of that length.
 constexpr int kMaxSlots = 4096;
 
-[[noreturn]] void fail(const std::string& what, const std::string& got = {}, const std::string& want = {},
-                       const std::string& hint = {}) {
-  throw Error(ErrorCode::invalid_argument, "launch", {.what = what, .got = got, .want = want, .hint = hint});
+[[noreturn]] void fail(const std::string& what, const std::string& got = {},
+                       const std::string& want = {}, const std::string& hint = {}) {
+  throw Error(ErrorCode::invalid_argument, "launch",
+              {.what = what, .got = got, .want = want, .hint = hint});
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -42,7 +43,9 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-bool is_letter_or_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter_or_digit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 /// "007" is slot 7; nothing for what cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
@@ -78,9 +81,11 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
     if (error != std::errc{} || count > kMaxSlots) return std::nullopt;
     return numbered_slots(count);
   }
-  // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain other characters.
+  // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain
+  // other characters.
   const bool several = text.find(',') != std::string_view::npos;
-  if (text.empty() || (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
+  if (text.empty() ||
+      (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
       (!several && std::all_of(text.begin(), text.end(), is_letter_or_digit)))
     return std::nullopt;
   std::vector<std::string> out;
@@ -99,13 +104,17 @@ std::vector<Host> parse_filter(std::string_view text) {
     const auto colon = part.find(':');
     const auto name = trimmed(part.substr(0, colon));
     if (name.empty())
-      fail("a host is missing in the filter", "'" + std::string(text) + "'", "HOST[:SLOT,...][@HOST...]");
-    auto host = std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
+      fail("a host is missing in the filter", "'" + std::string(text) + "'",
+           "HOST[:SLOT,...][@HOST...]");
+    auto host =
+        std::find_if(out.begin(), out.end(), [&](const Host& one) { return one.name == name; });
     if (host == out.end()) host = out.insert(out.end(), Host{std::string(name), {}});
     if (colon == std::string_view::npos) continue;
     for (const auto word : split(part.substr(colon + 1), ',')) {
       auto slot = slot_of(word);
-      if (!slot) fail("a slot is missing in the filter", "'" + std::string(part) + "'", "HOST:SLOT[,SLOT...]");
+      if (!slot)
+        fail("a slot is missing in the filter", "'" + std::string(part) + "'",
+             "HOST:SLOT[,SLOT...]");
       if (std::find(host->slots.begin(), host->slots.end(), *slot) == host->slots.end())
         host->slots.push_back(std::move(*slot));
     }
@@ -134,18 +143,21 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     const auto blank = std::min(line.find_first_of(kBlanks), line.size());
     const auto rest = trimmed(line.substr(blank));
     constexpr std::string_view kSlots = "slots=";
-    const auto slots = rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
+    const auto slots =
+        rest.starts_with(kSlots) ? slots_of(rest.substr(kSlots.size())) : std::nullopt;
     if (!slots)
       fail(where + " is not a line of a host file", quoted_text(line),
            "`NAME slots=N`, or `NAME slots=A,B,...` for slots that have names");
     std::string host(line.substr(0, blank));
     if (host.find_first_of("@:") != std::string::npos)
-      fail(where + " has a host name that filters cannot express", quoted_text(host), "a name without @ and :");
+      fail(where + " has a host name that filters cannot express", quoted_text(host),
+           "a name without @ and :");
     // A host goes to ssh and others as a word of its own.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");
-    if (!known.insert(host).second) fail(where + " repeats a host", quoted_text(host), "one line per host");
+    if (!known.insert(host).second)
+      fail(where + " repeats a host", quoted_text(host), "one line per host");
     hosts.push_back({std::move(host), *slots});
   }
   if (std::all_of(hosts.begin(), hosts.end(), has_no_slot))
@@ -162,7 +174,8 @@ std::string format_hosts(const std::vector<Host>& hosts) {
   return out;
 }
 
-std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include, std::string_view exclude) {
+std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include,
+                               std::string_view exclude) {
   if (include.empty() && exclude.empty()) {
     std::erase_if(hosts, has_no_slot);
     return hosts;
@@ -177,12 +190,14 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
     sort_slots(asked.slots);
     const auto found = index.find(asked.name);
     if (found == index.end())
-      fail(std::string(keep ? "--include" : "--exclude") + " names a host that is not there", "'" + asked.name + "'",
+      fail(std::string(keep ? "--include" : "--exclude") + " names a host that is not there",
+           "'" + asked.name + "'",
            hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
     const auto& there = hosts[found->second].slots;
     for (const auto& slot : asked.slots)
       if (std::find(there.begin(), there.end(), slot) == there.end())
-        fail("host " + asked.name + " has no slot of this name", "'" + slot + "'", "one of " + joined(there));
+        fail("host " + asked.name + " has no slot of this name", "'" + slot + "'",
+             "one of " + joined(there));
     auto& left = out[found->second].slots;
     if (keep)
       left = asked.slots.empty() ? there : asked.slots;
@@ -202,7 +217,8 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
 
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
   if (static_cast<std::size_t>(count) > hosts.size())
-    fail("--num_nodes is more than there are hosts", std::to_string(count), std::to_string(hosts.size()) + " at most",
+    fail("--num_nodes is more than there are hosts", std::to_string(count),
+         std::to_string(hosts.size()) + " at most",
          hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
   hosts.resize(static_cast<std::size_t>(count));
   return hosts;
@@ -216,10 +232,11 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
     else if (fewer == FewerSlots::add && count <= kMaxSlots)
       host.slots = numbered_slots(count);
     else
-      fail(
-          "--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
-          std::to_string(host.slots.size()) + " at most",
-          fewer == FewerSlots::fail_unless_oversubscribed ? "add slots to the host file, or pass --oversubscribe" : "");
+      fail("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
+           std::to_string(host.slots.size()) + " at most",
+           fewer == FewerSlots::fail_unless_oversubscribed
+               ? "add slots to the host file, or pass --oversubscribe"
+               : "");
   }
   return hosts;
 }
@@ -228,7 +245,8 @@ void check_numbered(const std::vector<Host>& hosts, const std::string& accelerat
   for (const auto& host : hosts)
     for (const auto& slot : host.slots)
       if (!is_number(slot))
-        fail("host " + host.name + " has a named slot, but " + accelerator + " has only numbered devices",
+        fail("host " + host.name + " has a named slot, but " + accelerator +
+                 " has only numbered devices",
              quoted_text(slot), "slots=N");
 }
 

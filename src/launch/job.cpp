@@ -25,7 +25,8 @@ bool contains(const std::vector<std::string>& names, std::string_view name) {
 }
 
 bool contains(const Variables& variables, std::string_view name) {
-  return std::any_of(variables.begin(), variables.end(), [&](const auto& one) { return one.first == name; });
+  return std::any_of(variables.begin(), variables.end(),
+                     [&](const auto& one) { return one.first == name; });
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -46,7 +47,8 @@ HostPlan plan_cores(const Options& options, const JobInput& input, std::size_t r
   return plan_host(input.machine, plan);
 }
 
-Variables environment_of(const Options& options, const JobInput& input, const JobRank& rank, const Job& job) {
+Variables environment_of(const Options& options, const JobInput& input, const JobRank& rank,
+                         const Job& job) {
   const auto& slots = input.hosts[input.host].slots;
   Variables out = input.file_variables;
   set(out, "RANK", std::to_string(rank.rank));
@@ -59,25 +61,32 @@ Variables environment_of(const Options& options, const JobInput& input, const Jo
   set(out, "MASTER_ADDR", job.master_addr);
   set(out, "MASTER_PORT", std::to_string(job.master_port));
   set(out, "DS_ACCELERATOR", job.accelerator);
-  for (const auto& variable : input.accelerator.traits.visible_devices_envs) set(out, variable, joined(slots));
-  const bool said = contains(input.set_variables, kThreads) || contains(input.file_variables, kThreads);
+  for (const auto& variable : input.accelerator.traits.visible_devices_envs)
+    set(out, variable, joined(slots));
+  const bool said =
+      contains(input.set_variables, kThreads) || contains(input.file_variables, kThreads);
   if (options.bind_cores || !said) set(out, kThreads, std::to_string(rank.plan.threads));
   return out;
 }
 
 }  // namespace
 
-std::vector<std::string> variables_that_matter() { return {kThreads, kOwnBinding[0], kOwnBinding[1]}; }
+std::vector<std::string> variables_that_matter() {
+  return {kThreads, kOwnBinding[0], kOwnBinding[1]};
+}
 
 bool runs_in_python(const Options& options) {
   return options.module || (!options.no_python && options.program.ends_with(".py"));
 }
 
-std::vector<std::string> rank_command(const Options& options, const std::string& python, int local_rank) {
+std::vector<std::string> rank_command(const Options& options, const std::string& python,
+                                      int local_rank) {
   std::vector<std::string> out;
-  // A virtual environment's script changes PATH, so that its Python is the one at hand only behind it.
+  // A virtual environment's script changes PATH, so that its Python is the one at hand only behind
+  // it.
   if (!options.venv_script.empty())
-    out = {"/bin/bash", "-c", R"(. "$0" && exec "$@")", std::filesystem::absolute(options.venv_script).string()};
+    out = {"/bin/bash", "-c", R"(. "$0" && exec "$@")",
+           std::filesystem::absolute(options.venv_script).string()};
   if (!runs_in_python(options)) {
     out.push_back(options.program);
   } else {
@@ -115,15 +124,19 @@ Job plan_job(const Options& options, const JobInput& input) {
     for (const char* variable : kOwnBinding)
       if (contains(input.set_variables, variable) || contains(input.file_variables, variable)) {
         job.unset.emplace_back(variable);
-        job.notes.push_back(std::string(variable) +
-                            " is not passed on: it would bind threads outside of their rank's cores");
+        job.notes.push_back(
+            std::string(variable) +
+            " is not passed on: it would bind threads outside of their rank's cores");
       }
   for (std::size_t i = 0; i < host.slots.size(); ++i) {
-    JobRank rank{
-        .rank = first + static_cast<int>(i), .host = host.name, .device = host.slots[i], .plan = plan.ranks.at(i)};
+    JobRank rank{.rank = first + static_cast<int>(i),
+                 .host = host.name,
+                 .device = host.slots[i],
+                 .plan = plan.ranks.at(i)};
     rank.bound = options.bind_cores;
     rank.environment = environment_of(options, input, rank, job);
-    std::erase_if(rank.environment, [&](const auto& one) { return contains(job.unset, one.first); });
+    std::erase_if(rank.environment,
+                  [&](const auto& one) { return contains(job.unset, one.first); });
     rank.command = rank_command(options, input.python, rank.plan.local_rank);
     job.ranks.push_back(std::move(rank));
   }
@@ -139,19 +152,21 @@ void check_program(const Options& options) {
     const bool here = ::access(options.program.c_str(), R_OK) == 0;
     // What a virtual environment's script adds to PATH is not known here.
     if (!options.venv_script.empty() && !here) return;
-    throw Error(ErrorCode::not_found, kWhere,
-                {.what = "there is no program '" + options.program + "' in PATH",
-                 .hint = here ? "write ./" + options.program + " for the file of this folder" : ""});
+    throw Error(
+        ErrorCode::not_found, kWhere,
+        {.what = "there is no program '" + options.program + "' in PATH",
+         .hint = here ? "write ./" + options.program + " for the file of this folder" : ""});
   }
   if (::access(path.c_str(), F_OK) != 0)
     throw Error(ErrorCode::not_found, kWhere, {.what = "there is no file " + path});
   if (std::filesystem::is_directory(path))
-    throw Error(ErrorCode::invalid_argument, kWhere, {.what = path + " is a folder and no program"});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = path + " is a folder and no program"});
   if (!python && ::access(path.c_str(), X_OK) != 0)
-    throw Error(
-        ErrorCode::invalid_argument, kWhere,
-        {.what = path + " may not be executed",
-         .hint = "chmod +x it, or write `python3 " + path + "` or --module for Python without .py in its name"});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = path + " may not be executed",
+                 .hint = "chmod +x it, or write `python3 " + path +
+                         "` or --module for Python without .py in its name"});
 }
 
 }  // namespace anyaccel::launch

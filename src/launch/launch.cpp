@@ -29,7 +29,8 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr const char* kWhere = "launch";
-/// DeepSpeed's and torch's, where hosts that know nothing of each other have to choose the same one.
+/// DeepSpeed's and torch's, where hosts that know nothing of each other have to choose the same
+/// one.
 constexpr int kUsualPort = 29500;
 constexpr const char* kThisHost = "localhost";
 
@@ -53,13 +54,16 @@ std::vector<std::string> own_slots(const Options& options, const JobInput& input
   return visible_slots(input.accelerator);
 }
 
-/// A slot of an accelerator that is the host is a NUMA node with cores: a rank that was asked for by its slot belongs there.
-std::vector<int> nodes_of_slots(const topology::Machine& machine, const std::vector<std::string>& slots) {
+/// A slot of an accelerator that is the host is a NUMA node with cores: a rank that was asked for
+/// by its slot belongs there.
+std::vector<int> nodes_of_slots(const topology::Machine& machine,
+                                const std::vector<std::string>& slots) {
   const auto nodes = topology::numa_nodes_with_cores(machine);
   std::vector<int> out;
   for (const auto& slot : slots) {
     const auto index = static_cast<std::size_t>(std::atoi(slot.c_str()));
-    out.push_back(index < nodes.size() ? machine.nodes[static_cast<std::size_t>(nodes[index])].os_index : -1);
+    out.push_back(
+        index < nodes.size() ? machine.nodes[static_cast<std::size_t>(nodes[index])].os_index : -1);
   }
   return out;
 }
@@ -74,7 +78,8 @@ bool choose_host(const Options& options, JobInput& input) {
     if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
       throw Error(ErrorCode::invalid_argument, kWhere,
                   {.what = "--no_ssh wants to know which host this is",
-                   .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank) : "no --node_rank",
+                   .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank)
+                                            : "no --node_rank",
                    .want = "--node_rank from 0 to " + std::to_string(input.hosts.size() - 1)});
     input.host = static_cast<std::size_t>(*options.node_rank);
     return false;
@@ -83,12 +88,15 @@ bool choose_host(const Options& options, JobInput& input) {
   return input.hosts.size() > 1 || options.force_multi;
 }
 
-/// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only they have.
+/// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only
+/// they have.
 bool may_be_remote(const Options& options, const std::optional<std::vector<Host>>& hosts) {
-  return !options.no_ssh && (options.force_multi || (hosts && (hosts->size() > 1 || uses_runner(options))));
+  return !options.no_ssh &&
+         (options.force_multi || (hosts && (hosts->size() > 1 || uses_runner(options))));
 }
 
-/// The plans of all hosts in one, each made on this machine: what they are elsewhere, the hosts find out themselves.
+/// The plans of all hosts in one, each made on this machine: what they are elsewhere, the hosts
+/// find out themselves.
 Job plan_all_hosts(Options options, JobInput input) {
   options.oversubscribe = true;
   Job out;
@@ -99,7 +107,8 @@ Job plan_all_hosts(Options options, JobInput input) {
     out = std::move(job);
   }
   if (input.hosts.size() > 1)
-    out.notes.emplace_back("each host plans with its own topology and devices; here all are shown as this machine");
+    out.notes.emplace_back(
+        "each host plans with its own topology and devices; here all are shown as this machine");
   return out;
 }
 
@@ -113,10 +122,12 @@ void keep_rank(Job& job, int local_rank) {
   if (local_rank > 0) job.notes.clear(), job.warnings.clear();
 }
 
-/// MPI and Slurm launchers ask no host for its address, so the first one's name has to be one for all.
+/// MPI and Slurm launchers ask no host for its address, so the first one's name has to be one for
+/// all.
 void check_address(const Options& options, const JobInput& input) {
   const auto& first = input.hosts.front().name;
-  if (!options.master_addr.empty() || input.hosts.size() == 1 || (first != kThisHost && !first.starts_with("127.")))
+  if (!options.master_addr.empty() || input.hosts.size() == 1 ||
+      (first != kThisHost && !first.starts_with("127.")))
     return;
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "other hosts cannot reach the first one by this name",
@@ -124,13 +135,16 @@ void check_address(const Options& options, const JobInput& input) {
                .hint = "give --master_addr, or its name for others in the host file"});
 }
 
-void show_runner(Job& job, const Options& options, const JobInput& input, const std::string& program) {
+void show_runner(Job& job, const Options& options, const JobInput& input,
+                 const std::string& program) {
   const auto found = find_runner(*options.runner);
-  auto runner = runner_job(options, input, program, found.empty() ? usual_program(*options.runner) : found);
+  auto runner =
+      runner_job(options, input, program, found.empty() ? usual_program(*options.runner) : found);
   job.runner = std::move(runner.ranks.front().command);
   job.runner_environment = std::move(runner.ranks.front().environment);
   if (found.empty())
-    job.notes.push_back("--launcher " + std::string(to_string(*options.runner)) + " is not in PATH here");
+    job.notes.push_back("--launcher " + std::string(to_string(*options.runner)) +
+                        " is not in PATH here");
 }
 
 }  // namespace
@@ -143,9 +157,11 @@ int free_port() {
     sockaddr_in four{};
     six.sin6_family = AF_INET6;
     four.sin_family = AF_INET;
-    auto* address = family == AF_INET6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+    auto* address =
+        family == AF_INET6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
     socklen_t length = family == AF_INET6 ? sizeof six : sizeof four;
-    const bool bound = ::bind(socket, address, length) == 0 && ::getsockname(socket, address, &length) == 0;
+    const bool bound =
+        ::bind(socket, address, length) == 0 && ::getsockname(socket, address, &length) == 0;
     ::close(socket);
     if (bound) return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
   }
@@ -165,8 +181,9 @@ Launch make_launch(const Options& options, const std::string& program) {
   const bool from_file = hosts.has_value() && !options.own_slots;
   input.own_slots = !from_file;
   input.accelerator = find_accelerator(named, may_be_remote(options, hosts));
-  input.machine = options.topology_file ? topology::read_machine(std::filesystem::path(*options.topology_file))
-                                        : topology::this_machine();
+  input.machine = options.topology_file
+                      ? topology::read_machine(std::filesystem::path(*options.topology_file))
+                      : topology::this_machine();
   const bool cores = input.accelerator.on_cores;
 
   if (!hosts) hosts = {{kThisHost, own_slots(options, input)}};
@@ -175,22 +192,26 @@ Launch make_launch(const Options& options, const std::string& program) {
   input.hosts = filter_hosts(std::move(*hosts), options.include, options.exclude);
   if (options.num_nodes) input.hosts = first_hosts(std::move(input.hosts), *options.num_nodes);
   if (options.num_accelerators) {
-    const auto fewer = !cores                                ? FewerSlots::fail
-                       : from_file && !options.oversubscribe ? FewerSlots::fail_unless_oversubscribed
-                                                             : FewerSlots::add;
+    const auto fewer = !cores ? FewerSlots::fail
+                       : from_file && !options.oversubscribe
+                           ? FewerSlots::fail_unless_oversubscribed
+                           : FewerSlots::add;
     input.hosts = slots_of_each(std::move(input.hosts), *options.num_accelerators, fewer);
   }
   const bool remote = choose_host(options, input);
   auto& slots = input.hosts[input.host].slots;
-  if (cores && !from_file && (options.slot_nodes || !(options.include.empty() && options.exclude.empty())))
+  if (cores && !from_file &&
+      (options.slot_nodes || !(options.include.empty() && options.exclude.empty())))
     input.device_nodes = nodes_of_slots(input.machine, slots);
   if (!cores && from_file && !remote) slots = visible_names(input.accelerator, slots);
 
   const bool alone = input.hosts.size() == 1 && !remote;
   const bool runner = uses_runner(options);
-  input.master_addr =
-      !options.master_addr.empty() ? options.master_addr : (alone ? "127.0.0.1" : input.hosts.front().name);
-  input.master_port = options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
+  input.master_addr = !options.master_addr.empty()
+                          ? options.master_addr
+                          : (alone ? "127.0.0.1" : input.hosts.front().name);
+  input.master_port =
+      options.master_port ? *options.master_port : (alone ? free_port() : kUsualPort);
   for (const char* name : {"python3", "python"})
     if (input.python.empty()) input.python = find_program(name).value_or("");
   for (const auto& name : variables_that_matter())
@@ -203,7 +224,8 @@ Launch make_launch(const Options& options, const std::string& program) {
   }
   if (runner) check_address(options, input);
   if (options.dry_run) {
-    Launch out{.job = remote ? plan_all_hosts(options, input) : plan_job(options, input), .remote = remote};
+    Launch out{.job = remote ? plan_all_hosts(options, input) : plan_job(options, input),
+               .remote = remote};
     if (runner) show_runner(out.job, options, input, program);
     return out;
   }
@@ -211,7 +233,9 @@ Launch make_launch(const Options& options, const std::string& program) {
     const auto runner_program = find_runner(*options.runner);
     check_runner(options, runner_program);
     if (!remote) plan_job(options, input);  // what it refuses is refused once, and not by each rank
-    return {.job = runner_job(options, input, program, runner_program), .remote = remote, .agents = true};
+    return {.job = runner_job(options, input, program, runner_program),
+            .remote = remote,
+            .agents = true};
   }
   if (options.master_addr.empty() || !options.no_ssh_check) {
     input.master_addr = address_of(options, input.hosts.front().name);
@@ -223,25 +247,31 @@ std::string describe(const Job& job) {
   const auto counted = [](std::size_t count, const char* what) {
     return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
   };
-  std::string out = counted(job.ranks.size(), "rank") + ", " + std::to_string(job.world_size) + " on " +
-                    counted(static_cast<std::size_t>(job.hosts), "host") + ", accelerator " + job.accelerator + " (" +
-                    job.reason + ")\nMASTER_ADDR " + job.master_addr + ", MASTER_PORT " +
-                    std::to_string(job.master_port) + "\n";
+  std::string out = counted(job.ranks.size(), "rank") + ", " + std::to_string(job.world_size) +
+                    " on " + counted(static_cast<std::size_t>(job.hosts), "host") +
+                    ", accelerator " + job.accelerator + " (" + job.reason + ")\nMASTER_ADDR " +
+                    job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port) + "\n";
   for (const auto& rank : job.ranks) {
     out += "rank " + std::to_string(rank.rank) + ": " + rank.host + ", local rank " +
            std::to_string(rank.plan.local_rank) + ", device " + rank.device + ", ";
-    out += rank.bound ? "CPUs " + topology::format_cpu_list(rank.plan.cores) : std::string("not bound");
+    out += rank.bound ? "CPUs " + topology::format_cpu_list(rank.plan.cores)
+                      : std::string("not bound");
     if (rank.bound && rank.plan.policy != MemoryPolicy::none)
       out += ", memory " + std::string(to_string(rank.plan.policy)) + " " +
-             topology::format_cpu_list(topology::CpuList(rank.plan.memory_nodes.begin(), rank.plan.memory_nodes.end()));
+             topology::format_cpu_list(
+                 topology::CpuList(rank.plan.memory_nodes.begin(), rank.plan.memory_nodes.end()));
     std::vector<std::string> environment;
-    for (const auto& [name, value] : rank.environment) environment.push_back(assignment(name, value));
-    out += "\n  environment: " + shell_quoted(environment) + "\n  command: " + shell_quoted(rank.command) + "\n";
+    for (const auto& [name, value] : rank.environment)
+      environment.push_back(assignment(name, value));
+    out += "\n  environment: " + shell_quoted(environment) +
+           "\n  command: " + shell_quoted(rank.command) + "\n";
   }
   if (!job.runner.empty()) {
     std::vector<std::string> environment;
-    for (const auto& [name, value] : job.runner_environment) environment.push_back(assignment(name, value));
-    out += "started by: " + shell_quoted(job.runner) + "\n  environment: " + shell_quoted(environment) + "\n";
+    for (const auto& [name, value] : job.runner_environment)
+      environment.push_back(assignment(name, value));
+    out += "started by: " + shell_quoted(job.runner) +
+           "\n  environment: " + shell_quoted(environment) + "\n";
   }
   for (const auto& name : job.unset) out += "not passed on: " + name + "\n";
   for (const auto& note : job.notes) out += "note: " + note + "\n";

@@ -36,7 +36,8 @@ std::string LineInterleaver::overdue(Clock::time_point now) {
 
 std::string LineInterleaver::rest(Clock::time_point now) {
   std::string out;
-  for (std::size_t first; (first = turn_ != kNobody && !writers_[turn_].held.empty() ? turn_ : oldest()) != kNobody;)
+  for (std::size_t first;
+       (first = turn_ != kNobody && !writers_[turn_].held.empty() ? turn_ : oldest()) != kNobody;)
     write(first, writers_[first].held.size(), now, out);
   return out;
 }
@@ -44,17 +45,21 @@ std::string LineInterleaver::rest(Clock::time_point now) {
 int LineInterleaver::milliseconds(Clock::time_point now) const {
   const auto first = oldest();
   if (first == kNobody) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(writers_[first].since + kPatience - now);
-  return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kPatience.count()));
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(writers_[first].since + kPatience - now);
+  return static_cast<int>(
+      std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, kPatience.count()));
 }
 
 /// Writes the first `bytes` held bytes of `writer`.
-void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_point now, std::string& out) {
+void LineInterleaver::write(std::size_t writer, std::size_t bytes, Clock::time_point now,
+                            std::string& out) {
   if (bytes == 0) return;
   auto& held = writers_[writer].held;
   if (mode_ == Mode::line_ends && last_byte_ == '\r' && last_ != writer) out += '\n';
   const auto line_end = held.rfind('\n', bytes - 1);
-  line_ = line_end == std::string::npos ? (last_ == writer ? line_ : 0) + bytes : bytes - 1 - line_end;
+  line_ =
+      line_end == std::string::npos ? (last_ == writer ? line_ : 0) + bytes : bytes - 1 - line_end;
   out.append(held, 0, bytes);
   last_byte_ = held[bytes - 1];
   last_ = writer;
@@ -78,7 +83,8 @@ void LineInterleaver::write_waiting(Clock::time_point now, std::string& out) {
   while (turn_ == kNobody || line_ > kLongest) {
     std::size_t next = kNobody;
     for (std::size_t i = 0; i < writers_.size(); ++i)
-      if (!seen[i] && !writers_[i].held.empty() && (next == kNobody || writers_[i].since < writers_[next].since))
+      if (!seen[i] && !writers_[i].held.empty() &&
+          (next == kNobody || writers_[i].since < writers_[next].since))
         next = i;
     if (next == kNobody) return;
     seen[next] = true;
@@ -89,7 +95,8 @@ void LineInterleaver::write_waiting(Clock::time_point now, std::string& out) {
 std::size_t LineInterleaver::oldest() const {
   std::size_t out = kNobody;
   for (std::size_t i = 0; i < writers_.size(); ++i)
-    if (!writers_[i].held.empty() && (out == kNobody || writers_[i].since < writers_[out].since)) out = i;
+    if (!writers_[i].held.empty() && (out == kNobody || writers_[i].since < writers_[out].since))
+      out = i;
   return out;
 }
 

@@ -1,5 +1,6 @@
-// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as unbuffered Python
-// does with the text and the newline of each print(), and pieces of two ranks would interleave.
+// Keeps the lines of several writers whole in one output. Programs may write a line in pieces, as
+// unbuffered Python does with the text and the newline of each print(), and pieces of two ranks
+// would interleave.
 #pragma once
 
 #include <chrono>
@@ -10,9 +11,10 @@
 
 namespace anyaccel::launch {
 
-/// Decides whose text is written next. A writer that has begun a line keeps its turn until the line ends. Text of other
-/// writers is held meanwhile, but for at most kPatience, so that a prompt or a progress bar blocks nobody. Bytes are
-/// never changed or lost, and each writer's bytes stay in order. Never waits: callers pass the current time.
+/// Decides whose text is written next. A writer that has begun a line keeps its turn until the line
+/// ends. Text of other writers is held meanwhile, but for at most kPatience, so that a prompt or a
+/// progress bar blocks nobody. Bytes are never changed or lost, and each writer's bytes stay in
+/// order. Never waits: callers pass the current time.
 class LineInterleaver {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,14 +24,17 @@ class LineInterleaver {
 
   enum class Mode {
     as_written,   ///< the beginning of a line is written at once
-    whole_lines,  ///< it waits for the line's end, for at most kPatience: for output that another program forwards
-    line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer starts a new line
+    whole_lines,  ///< it waits for the line's end, for at most kPatience: for output that another
+                  ///< program forwards
+    line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer
+                  ///< starts a new line
   };
   LineInterleaver(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
 
   /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);
-  /// Ends the turn of `writer`, which writes no more. Its held text is kept. Returns the text to write now.
+  /// Ends the turn of `writer`, which writes no more. Its held text is kept. Returns the text to
+  /// write now.
   std::string end(std::size_t writer, Clock::time_point now);
   /// Returns the text that was held for kPatience.
   std::string overdue(Clock::time_point now);

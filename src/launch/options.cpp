@@ -14,7 +14,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-constexpr std::array<const char*, 7> kRunners{"pdsh", "ssh", "openmpi", "mpich", "impi", "mvapich", "slurm"};
+constexpr std::array<const char*, 7> kRunners{"pdsh", "ssh",     "openmpi", "mpich",
+                                              "impi", "mvapich", "slurm"};
 
 [[noreturn]] void fail(const std::string& text) { throw OptionError("launch: " + text); }
 
@@ -40,8 +41,9 @@ std::optional<int> count(std::string_view name, std::string_view text) {
 
 Runner runner(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   for (std::size_t i = 0; i < kRunners.size(); ++i)
     if (lower == kRunners[i]) return static_cast<Runner>(i);
   std::string known;
@@ -56,7 +58,8 @@ LogLevel level(std::string_view text) {
                                     {"error", LogLevel::error},
                                     {"critical", LogLevel::error}})
     if (text == name) return value;
-  fail("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) + "'");
+  fail("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) +
+       "'");
 }
 
 /// An option that is not written for a reason, rather than unknown.
@@ -65,7 +68,8 @@ struct Refused {
   const char* reason;
 };
 constexpr Refused kRefused[] = {
-    {"--autotuning", "it tunes DeepSpeed's own engine by running training jobs, which is not a launcher's job"},
+    {"--autotuning",
+     "it tunes DeepSpeed's own engine by running training jobs, which is not a launcher's job"},
     {"--elastic_training", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--min_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
     {"--max_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
@@ -90,7 +94,8 @@ void text(Options& options, std::string_view name, std::string_view value) {
   if (value.empty()) fail(std::string(name) + " requires a value");
   options.*member = value;
 }
-/// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the default.
+/// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the
+/// default.
 template <std::string Options::*member>
 void maybe_empty(Options& options, std::string_view, std::string_view value) {
   options.*member = value;
@@ -111,42 +116,57 @@ void port(Options& options, std::string_view name, std::string_view value) {
 
 constexpr Option kOptions[] = {
     {"--hostfile", "-H", "FILE",
-     "Hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this machine)",
+     "Hosts and their slots, one line `NAME slots=N` each (default: /job/hostfile, or this "
+     "machine)",
      [](Options& options, std::string_view, std::string_view value) {
        options.host_file = value.empty() ? std::nullopt : std::optional(std::string(value));
      }},
-    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use only these hosts and slots", maybe_empty<&Options::include>},
+    {"--include", "-i", "HOST[:SLOT,...][@...]", "Use only these hosts and slots",
+     maybe_empty<&Options::include>},
     {"--exclude", "-e", "HOST[:SLOT,...][@...]", "Use all hosts and slots except these",
      maybe_empty<&Options::exclude>},
     {"--num_nodes", "", "N", "Use the first N hosts", all_or<&Options::num_nodes>},
     {"--num_accelerators", "--num_gpus", "N",
-     "Ranks per host (default: one per device; CPU: one per NUMA node with cores)", all_or<&Options::num_accelerators>},
-    {"--oversubscribe", "", "", "Allow more than four ranks per core, and more than a host file's slots, on the CPU",
+     "Ranks per host (default: one per device; CPU: one per NUMA node with cores)",
+     all_or<&Options::num_accelerators>},
+    {"--oversubscribe", "", "",
+     "Allow more than four ranks per core, and more than a host file's slots, on the CPU",
      flag<&Options::oversubscribe>},
     {"--master_addr", "", "ADDRESS", "Address of rank 0 (default: this machine, or the first host)",
      maybe_empty<&Options::master_addr>},
-    {"--master_port", "", "PORT", "Port of rank 0 (default: a free one)", port<&Options::master_port>},
-    {"--launcher", "", "NAME", "Launcher for other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
-     [](Options& options, std::string_view, std::string_view value) { options.runner = runner(value); }},
+    {"--master_port", "", "PORT", "Port of rank 0 (default: a free one)",
+     port<&Options::master_port>},
+    {"--launcher", "", "NAME",
+     "Launcher for other hosts: pdsh, ssh, openmpi, mpich, impi, mvapich or slurm",
+     [](Options& options, std::string_view, std::string_view value) {
+       options.runner = runner(value);
+     }},
     {"--launcher_args", "", "ARGUMENTS", "Additional arguments of the launcher, as one word",
      maybe_empty<&Options::runner_arguments>},
-    {"--no_ssh", "", "", "Start only the ranks of this host; run this command on each host, with its --node_rank",
+    {"--no_ssh", "", "",
+     "Start only the ranks of this host; run this command on each host, with its --node_rank",
      flag<&Options::no_ssh>},
     {"--node_rank", "", "N", "Index of this host in the host file, from 0",
      [](Options& options, std::string_view name, std::string_view value) {
-       options.node_rank = value == "-1" ? std::nullopt : std::optional(number(name, value, 0, kMany));
+       options.node_rank =
+           value == "-1" ? std::nullopt : std::optional(number(name, value, 0, kMany));
      }},
-    {"--no_ssh_check", "", "", "Skip the check that hosts can be reached", flag<&Options::no_ssh_check>},
-    {"--force_multi", "", "", "Use the launcher even for a single host", flag<&Options::force_multi>},
+    {"--no_ssh_check", "", "", "Skip the check that hosts can be reached",
+     flag<&Options::no_ssh_check>},
+    {"--force_multi", "", "", "Use the launcher even for a single host",
+     flag<&Options::force_multi>},
     {"--ssh_port", "", "PORT", "Port of the hosts' ssh", port<&Options::ssh_port>},
     {"--venv_script", "", "FILE",
      "Script that each rank's shell reads first, such as a virtual environment's `activate`",
      text<&Options::venv_script>},
-    {"--module", "", "", "Run the program as a Python module, like `python -m`", flag<&Options::module>},
-    {"--no_python", "", "", "Run the program directly, even if its name ends in .py", flag<&Options::no_python>},
+    {"--module", "", "", "Run the program as a Python module, like `python -m`",
+     flag<&Options::module>},
+    {"--no_python", "", "", "Run the program directly, even if its name ends in .py",
+     flag<&Options::no_python>},
     {"--no_local_rank", "", "", "Do not append --local_rank=N to a Python program's arguments",
      flag<&Options::no_local_rank>},
-    {"--bind_cores_to_rank", "", "", "Bind each rank to cores of its own, and its memory to their nodes",
+    {"--bind_cores_to_rank", "", "",
+     "Bind each rank to cores of its own, and its memory to their nodes",
      flag<&Options::bind_cores>},
     {"--bind_core_list", "", "LIST", "CPUs to use, for example 0-3,8,16-31:2; implies binding",
      [](Options& options, std::string_view name, std::string_view value) {
@@ -158,20 +178,29 @@ constexpr Option kOptions[] = {
        options.reserve_cores = number(name, value, 0, kMany);
        options.bind_cores = options.bind_cores || options.reserve_cores > 0;
      }},
-    {"--save_pid", "", "", "Write the launcher's process id to /tmp/<id>.deepspeed", flag<&Options::save_pid>},
-    {"--enable_each_rank_log", "", "FOLDER", "Write each rank's output to its own file in this folder",
+    {"--save_pid", "", "", "Write the launcher's process id to /tmp/<id>.deepspeed",
+     flag<&Options::save_pid>},
+    {"--enable_each_rank_log", "", "FOLDER",
+     "Write each rank's output to its own file in this folder",
      [](Options& options, std::string_view name, std::string_view value) {
        text<&Options::log_folder>(options, name, value);
        if (value == "None") options.log_folder.reset();
      }},
-    {"--prefix_output", "", "", "Begin each line that a rank writes with [rank N]", flag<&Options::prefix_output>},
+    {"--prefix_output", "", "", "Begin each line that a rank writes with [rank N]",
+     flag<&Options::prefix_output>},
     {"--log_level", "", "LEVEL", "Log level: debug, info (default), warning, error or critical",
-     [](Options& options, std::string_view, std::string_view value) { options.log_level = level(value); }},
+     [](Options& options, std::string_view, std::string_view value) {
+       options.log_level = level(value);
+     }},
     {"--quiet", "-q", "", "Same as --log_level error",
-     [](Options& options, std::string_view, std::string_view) { options.log_level = LogLevel::error; }},
-    {"--dry_run", "", "", "Print what would be started, without starting it", flag<&Options::dry_run>},
+     [](Options& options, std::string_view, std::string_view) {
+       options.log_level = LogLevel::error;
+     }},
+    {"--dry_run", "", "", "Print what would be started, without starting it",
+     flag<&Options::dry_run>},
     {"--json", "", "", "With --dry_run: print one JSON object", flag<&Options::json>},
-    {"--topology", "", "FILE", "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
+    {"--topology", "", "FILE",
+     "With --dry_run: plan for a machine saved with `lstopo --of xml FILE`",
      text<&Options::topology_file>},
     {"--world", "", "HOSTS", nullptr, text<&Options::world>},
     {"--agent", "", "", nullptr, flag<&Options::agent>},
@@ -180,13 +209,16 @@ constexpr Option kOptions[] = {
        options.silence = number(name, value, 0, kMany);
      }},
     {"--rank_agent", "", "NAME", nullptr,
-     [](Options& options, std::string_view, std::string_view value) { options.rank_agent = runner(value); }},
+     [](Options& options, std::string_view, std::string_view value) {
+       options.rank_agent = runner(value);
+     }},
     {"--folder", "", "FOLDER", nullptr, text<&Options::folder>},
     {"--set", "", "NAME=VALUE", nullptr,
      [](Options& options, std::string_view, std::string_view value) {
        const auto equals = value.find('=');
        if (equals == std::string_view::npos) fail("--set requires NAME=VALUE");
-       set(options.variables, std::string(value.substr(0, equals)), std::string(value.substr(equals + 1)));
+       set(options.variables, std::string(value.substr(0, equals)),
+           std::string(value.substr(equals + 1)));
      }},
     {"--own_slots", "", "", nullptr, flag<&Options::own_slots>},
     {"--slot_nodes", "", "", nullptr, flag<&Options::slot_nodes>},
@@ -221,20 +253,26 @@ const Option* find(const std::string& name) {
 
 void check(const Options& options) {
   if (options.module && options.no_python) fail("--module and --no_python are mutually exclusive");
-  if (!options.include.empty() && !options.exclude.empty()) fail("--include and --exclude are mutually exclusive");
-  if ((options.num_nodes || options.num_accelerators) && (!options.include.empty() || !options.exclude.empty()))
+  if (!options.include.empty() && !options.exclude.empty())
+    fail("--include and --exclude are mutually exclusive");
+  if ((options.num_nodes || options.num_accelerators) &&
+      (!options.include.empty() || !options.exclude.empty()))
     fail("--num_nodes and --num_accelerators cannot be used with --include or --exclude");
   if (options.json && !options.dry_run) fail("--json requires --dry_run");
   if (options.topology_file && !options.dry_run)
     fail("--topology requires --dry_run: ranks run on the machine that is here");
   if (options.node_rank && !options.no_ssh)
     fail("--node_rank requires --no_ssh: otherwise all hosts are started from here");
-  if (options.force_multi && options.no_ssh) fail("--force_multi and --no_ssh are mutually exclusive");
-  if (options.no_ssh && options.runner && *options.runner != Runner::ssh && *options.runner != Runner::pdsh)
+  if (options.force_multi && options.no_ssh)
+    fail("--force_multi and --no_ssh are mutually exclusive");
+  if (options.no_ssh && options.runner && *options.runner != Runner::ssh &&
+      *options.runner != Runner::pdsh)
     fail("--no_ssh and --launcher " + std::string(to_string(*options.runner)) +
          " are mutually exclusive: either this launcher starts the ranks or that one");
   if (options.log_folder && options.prefix_output)
-    fail("--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only that rank's lines");
+    fail(
+        "--prefix_output and --enable_each_rank_log are mutually exclusive: a rank's file has only "
+        "that rank's lines");
 }
 
 }  // namespace
@@ -276,7 +314,8 @@ Options parse_options(std::span<const char* const> words) {
     if (options.help) return options;
   }
   if (i == words.size() && options.rank_agent) return options;
-  if (i == words.size()) fail("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
+  if (i == words.size())
+    fail("no program was given; write `anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...`");
   options.program = words[i];
   if (options.program.empty()) fail("the program's name is empty");
   options.arguments.assign(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
@@ -287,9 +326,11 @@ Options parse_options(std::span<const char* const> words) {
 std::string options_help() {
   std::string out =
       "Usage: anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...\n\n"
-      "Start the ranks of a job: PROGRAM once for each device. A program whose name ends in .py is run with Python, "
+      "Start the ranks of a job: PROGRAM once for each device. A program whose name ends in .py is "
+      "run with Python, "
       "and\n"
-      "gets --local_rank=N as its first argument; any other is run as it is. Names of options may have - for _.\n\n"
+      "gets --local_rank=N as its first argument; any other is run as it is. Names of options may "
+      "have - for _.\n\n"
       "Options:\n";
   for (const auto& option : kOptions) {
     if (option.help == nullptr) continue;
@@ -306,7 +347,8 @@ std::string options_help() {
     out.append(left).append(option.help).append("\n");
   }
   out +=
-      "\nExit code: that of the rank that failed first, 128 + N for one that signal N ended; 128 + N also when signal "
+      "\nExit code: that of the rank that failed first, 128 + N for one that signal N ended; 128 + "
+      "N also when signal "
       "N\n"
       "ended the job; 0 when all ranks ended with 0.\n";
   return out;

@@ -1,4 +1,5 @@
-// The command line of `anyaccel launch`: DeepSpeed's options with their names and meaning, and some of ours.
+// The command line of `anyaccel launch`: DeepSpeed's options with their names and meaning, and some
+// of ours.
 #pragma once
 
 #include <optional>
@@ -67,10 +68,11 @@ struct Options {
   std::optional<std::string> topology_file;
 
   // Between launchers: how one on another host is told what it has to start.
-  std::string world;  ///< hosts and slots as filters write them; instead of a host file
-  bool agent =
-      false;  ///< the end of standard input ends the job; failures are reported at once, for the launcher at its other end
-  int silence = 0;  ///< of an agent: seconds without a sign of that launcher after which it is taken for gone; 0: none
+  std::string world;   ///< hosts and slots as filters write them; instead of a host file
+  bool agent = false;  ///< the end of standard input ends the job; failures are reported at once,
+                       ///< for the launcher at its other end
+  int silence = 0;     ///< of an agent: seconds without a sign of that launcher after which it is
+                       ///< taken for gone; 0: none
 
   // For the agent of one rank, see rank_agent.h.
   std::optional<Runner> rank_agent;  ///< what started it; then there may be no program
@@ -90,8 +92,9 @@ class OptionError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads the words after `launch`. The first one that is no option is the program; what follows it is the program's. Options may be
-/// written with `_` or `-` inside, and with `=` or a blank before their value. Throws OptionError.
+/// Reads the words after `launch`. The first one that is no option is the program; what follows it
+/// is the program's. Options may be written with `_` or `-` inside, and with `=` or a blank before
+/// their value. Throws OptionError.
 ANYACCEL_API Options parse_options(std::span<const char* const> words);
 
 /// Text of `anyaccel launch --help`.

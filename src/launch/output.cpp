@@ -49,8 +49,8 @@ int write_all(int to, std::string_view& text) {
 bool same_file(int one, int other) {
   struct stat a {
   }, b{};
-  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino &&
-         a.st_rdev == b.st_rdev;
+  return ::fstat(one, &a) == 0 && ::fstat(other, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino && a.st_rdev == b.st_rdev;
 }
 
 /// Length of the text without an incomplete UTF-8 character at its end.
@@ -74,7 +74,8 @@ void remember(std::string& tail, std::string_view text) {
 constexpr std::string_view kReport = "anyaccel: launch report: rank ";
 
 std::string format_report(const Report& report) {
-  return std::string(kReport) + std::to_string(report.rank) + " status " + std::to_string(report.status) + "\n";
+  return std::string(kReport) + std::to_string(report.rank) + " status " +
+         std::to_string(report.status) + "\n";
 }
 
 std::optional<Report> parse_report(std::string_view line) {
@@ -158,7 +159,8 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   for (int attempt = 1;; ++attempt) {
     std::vector<std::string> out;
     for (const int rank : ranks) {
-      out.push_back(folder + "/" + time.data() + (attempt > 1 ? "-" + std::to_string(attempt) : "") + "_rank" +
+      out.push_back(folder + "/" + time.data() +
+                    (attempt > 1 ? "-" + std::to_string(attempt) : "") + "_rank" +
                     std::to_string(rank) + ".log");
       const int file = ::open(out.back().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       const int reason = errno;
@@ -171,7 +173,8 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
       out.clear();
       if (reason == EEXIST && attempt < 1000) break;
       throw Error(ErrorCode::io, "launch",
-                  {.what = "a rank's log file cannot be made", .got = folder + ": " + std::strerror(reason)});
+                  {.what = "a rank's log file cannot be made",
+                   .got = folder + ": " + std::strerror(reason)});
     }
     if (!out.empty() || ranks.empty()) return out;
   }
@@ -198,15 +201,20 @@ struct Outputs::Destination {
   LineInterleaver turns;
 };
 
-Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) : tails_(ranks.size()) {
-  // A closed standard output is passed on unchanged: its descriptor may be reused by one of our pipes.
+Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
+    : tails_(ranks.size()) {
+  // A closed standard output is passed on unchanged: its descriptor may be reused by one of our
+  // pipes.
   const bool has_output = ::fcntl(STDOUT_FILENO, F_GETFD) >= 0;
-  if (settings.log_folder) log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
-  const auto mode = settings.prefix || settings.lines || settings.log_folder ? LineInterleaver::Mode::line_ends
-                    : settings.end_lines                                     ? LineInterleaver::Mode::whole_lines
-                                                                             : LineInterleaver::Mode::as_written;
+  if (settings.log_folder)
+    log_files_ = make_log_files(*settings.log_folder, ranks, std::chrono::system_clock::now());
+  const auto mode = settings.prefix || settings.lines || settings.log_folder
+                        ? LineInterleaver::Mode::line_ends
+                    : settings.end_lines ? LineInterleaver::Mode::whole_lines
+                                         : LineInterleaver::Mode::as_written;
   const auto destination = [&](int to) {
-    destinations_.push_back(std::make_unique<Destination>(Destination{to, {2 * ranks.size(), mode}}));
+    destinations_.push_back(
+        std::make_unique<Destination>(Destination{to, {2 * ranks.size(), mode}}));
     return destinations_.back().get();
   };
   auto* error = destination(STDERR_FILENO);
@@ -214,13 +222,15 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
   const bool plain = !settings.prefix && !settings.lines && !settings.reports;
   const auto add = [&](std::size_t rank, Destination* to, bool tail) {
     int ends[2];
-    const bool terminal = plain && to == output && !tail && ::isatty(STDOUT_FILENO) == 1 && open_terminal(ends);
+    const bool terminal =
+        plain && to == output && !tail && ::isatty(STDOUT_FILENO) == 1 && open_terminal(ends);
     if (terminal) copy_size(STDOUT_FILENO, ends[0]);
     if (!terminal && ::pipe2(ends, O_CLOEXEC) != 0)
       throw Error(ErrorCode::unavailable, "launch",
                   {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    streams_.push_back(std::make_unique<Stream>(Stream{ends[0], rank, ranks[rank], tail, streams_.size(), to}));
+    streams_.push_back(
+        std::make_unique<Stream>(Stream{ends[0], rank, ranks[rank], tail, streams_.size(), to}));
     streams_.back()->terminal = terminal;
     if (settings.prefix)
       streams_.back()->prefix.emplace(prefix_of(ranks[rank]));
@@ -235,7 +245,8 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings) 
       const int file = ::open(log_files_[i].c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
       if (file < 0)
         throw Error(ErrorCode::io, "launch",
-                    {.what = "a rank's log file cannot be opened", .got = log_files_[i] + ": " + std::strerror(errno)});
+                    {.what = "a rank's log file cannot be opened",
+                     .got = log_files_[i] + ": " + std::strerror(errno)});
       mine.output = mine.error = add(i, nullptr, true);
       streams_.back()->log = file;
       streams_.back()->file = log_files_[i];
@@ -265,7 +276,8 @@ void Outputs::close(Stream& stream) {
   if (stream.reports) pass(stream, stream.reports->rest());
   if (stream.prefix && stream.from >= 0) write(stream, stream.prefix->rest());
   if (stream.destination != nullptr && stream.from >= 0)
-    write(*stream.destination, stream.destination->turns.end(stream.writer, LineInterleaver::Clock::now()));
+    write(*stream.destination,
+          stream.destination->turns.end(stream.writer, LineInterleaver::Clock::now()));
   if (stream.from < 0) return;  // closed by a failure
   ::close(stream.from);
   if (stream.log >= 0) ::close(stream.log);
@@ -287,7 +299,8 @@ void Outputs::write(Stream& stream, std::string_view text) {
   if (error == 0) return;
   failed_ = true;
   anyaccel::log(LogLevel::error, "launch: the log of rank " + std::to_string(stream.number) +
-                                     " cannot be written: " + stream.file + ": " + std::strerror(error) +
+                                     " cannot be written: " + stream.file + ": " +
+                                     std::strerror(error) +
                                      "; its further output goes to standard error");
   ::close(stream.log);
   stream.log = -1;
@@ -301,8 +314,8 @@ void Outputs::write(Destination& destination, std::string_view text) {
   if (error == 0) return;
   failed_ = true;
   if (error != EPIPE)
-    anyaccel::log(LogLevel::error,
-                  std::string("launch: the output of ranks cannot be written: ") + std::strerror(error));
+    anyaccel::log(LogLevel::error, std::string("launch: the output of ranks cannot be written: ") +
+                                       std::strerror(error));
   // Its writers learn it as if they had written there themselves.
   for (auto& stream : streams_)
     if (stream->destination == &destination && stream->from >= 0) {
@@ -338,7 +351,8 @@ bool Outputs::wait(int link, int also, int milliseconds) {
   std::vector<pollfd> all{{link, POLLIN, 0}};
   for (const auto& stream : streams_) {
     if (stream->terminal && stream->from >= 0) copy_size(STDOUT_FILENO, stream->from);
-    const bool full = stream->destination != nullptr && stream->destination->turns.is_full(stream->writer);
+    const bool full =
+        stream->destination != nullptr && stream->destination->turns.is_full(stream->writer);
     all.push_back({full ? -1 : stream->from, POLLIN, 0});
   }
   all.push_back({also, POLLIN, 0});
@@ -353,10 +367,12 @@ bool Outputs::wait(int link, int also, int milliseconds) {
 void Outputs::finish() {
   for (auto& stream : streams_) {
     // Nobody writes any more, so this ends.
-    for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;) read(*stream);
+    for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;)
+      read(*stream);
     close(*stream);
   }
-  for (auto& destination : destinations_) write(*destination, destination->turns.rest(LineInterleaver::Clock::now()));
+  for (auto& destination : destinations_)
+    write(*destination, destination->turns.rest(LineInterleaver::Clock::now()));
 }
 
 std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
@@ -370,7 +386,8 @@ std::vector<std::string> Outputs::last_lines(std::size_t rank) const {
     if (end > begin) out.push_back(tail.substr(begin, end - begin));
     begin = end + 1;
   }
-  if (out.size() > kTailLines) out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(kTailLines));
+  if (out.size() > kTailLines)
+    out.erase(out.begin(), out.end() - static_cast<std::ptrdiff_t>(kTailLines));
   return out;
 }
 

@@ -19,10 +19,13 @@ namespace anyaccel::launch {
 struct OutputSettings {
   bool prefix = false;                    ///< each line begins with "[rank N] "
   std::optional<std::string> log_folder;  ///< one file per rank, and nothing on the terminal
-  bool reports = false;  ///< standard error may contain reports of launchers on other hosts, which are filtered out
-  bool pipes = false;  ///< standard output also passes through the launcher, so that lines of several ranks stay whole
-  bool lines = false;  ///< with `pipes`: forward only whole lines
-  bool end_lines = false;  ///< with `pipes`: hold the beginning of a line until its end arrives or kPatience passes
+  bool reports = false;  ///< standard error may contain reports of launchers on other hosts, which
+                         ///< are filtered out
+  bool pipes = false;    ///< standard output also passes through the launcher, so that lines of
+                         ///< several ranks stay whole
+  bool lines = false;    ///< with `pipes`: forward only whole lines
+  bool end_lines = false;  ///< with `pipes`: hold the beginning of a line until its end arrives or
+                           ///< kPatience passes
 };
 
 /// A line for the launcher in an agent's standard error.
@@ -38,7 +41,8 @@ std::string format_report(const Report& report);
 /// Returns nothing if the line is not a report.
 std::optional<Report> parse_report(std::string_view line);
 
-/// Separates reports from the text of several writers. A report may follow another writer's unfinished line.
+/// Separates reports from the text of several writers. A report may follow another writer's
+/// unfinished line.
 class ReportFilter {
  public:
   /// Returns the text without reports, and without a possible beginning of one.
@@ -58,8 +62,8 @@ class ReportFilter {
   std::vector<int> started_;
 };
 
-/// Puts a prefix before each line. A carriage return also ends a line, so that progress bars move. Never splits a
-/// character.
+/// Puts a prefix before each line. A carriage return also ends a line, so that progress bars move.
+/// Never splits a character.
 class LinePrefix {
  public:
   explicit LinePrefix(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -73,13 +77,15 @@ class LinePrefix {
   std::string line_;
 };
 
-/// Creates the folder and one file per rank, with DeepSpeed's names "<time>_rank<N>.log". If one exists, all get "-2"
-/// (then "-3", ...) after their time. Returns the paths. Throws `io` and `invalid_argument`.
+/// Creates the folder and one file per rank, with DeepSpeed's names "<time>_rank<N>.log". If one
+/// exists, all get "-2" (then "-3", ...) after their time. Returns the paths. Throws `io` and
+/// `invalid_argument`.
 std::vector<std::string> make_log_files(const std::string& folder, const std::vector<int>& ranks,
                                         std::chrono::system_clock::time_point now);
 
-/// The pipes of all ranks, read by the launcher. No output is lost: if an output blocks, ranks that write to it wait.
-/// Lines of several ranks do not interleave (LineInterleaver). If the launcher's standard output is a terminal, so is theirs.
+/// The pipes of all ranks, read by the launcher. No output is lost: if an output blocks, ranks that
+/// write to it wait. Lines of several ranks do not interleave (LineInterleaver). If the launcher's
+/// standard output is a terminal, so is theirs.
 class Outputs {
  public:
   /// Throws as make_log_files() does, and `unavailable` if pipes cannot be created.
@@ -91,8 +97,8 @@ class Outputs {
   /// Descriptors for the ranks; started() closes them in this process.
   const std::vector<RankDescriptors>& descriptors() const noexcept { return descriptors_; }
   void started();
-  /// Waits until `link`, `also` or a pipe is readable, for at most `milliseconds` (negative: no limit), and forwards
-  /// the pipes' content. Returns true if `link` is readable.
+  /// Waits until `link`, `also` or a pipe is readable, for at most `milliseconds` (negative: no
+  /// limit), and forwards the pipes' content. Returns true if `link` is readable.
   bool wait(int link, int also = -1, int milliseconds = -1);
   /// Forwards the remaining output without waiting.
   void finish();

@@ -10,10 +10,13 @@ namespace {
 using Key = int Place::*;
 using Keys = std::vector<Key>;
 
-std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreIndices& cores, Key key) {
+std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreIndices& cores,
+                                   Key key) {
   std::vector<CoreIndices> groups;
   for (const std::size_t core : cores) {
-    const auto same = [&](const CoreIndices& group) { return places[group.front()].*key == places[core].*key; };
+    const auto same = [&](const CoreIndices& group) {
+      return places[group.front()].*key == places[core].*key;
+    };
     const auto found = std::find_if(groups.begin(), groups.end(), same);
     if (found == groups.end())
       groups.push_back({core});
@@ -23,11 +26,13 @@ std::vector<CoreIndices> groups_by(const std::vector<Place>& places, const CoreI
   return groups;
 }
 
-/// Joins neighbouring groups to `ranks` shares, as even as whole groups allow: least sum of squares, the larger ones first.
+/// Joins neighbouring groups to `ranks` shares, as even as whole groups allow: least sum of
+/// squares, the larger ones first.
 std::vector<CoreIndices> join(const std::vector<CoreIndices>& groups, std::size_t ranks) {
   const std::size_t count = groups.size();
   std::vector<double> before(count + 1, 0);
-  for (std::size_t i = 0; i < count; ++i) before[i + 1] = before[i] + static_cast<double>(groups[i].size());
+  for (std::size_t i = 0; i < count; ++i)
+    before[i + 1] = before[i] + static_cast<double>(groups[i].size());
   constexpr double kNever = std::numeric_limits<double>::infinity();
   // cost[r][k]: the first k groups in r shares; cut[r][k]: where the last of those begins.
   std::vector<std::vector<double>> cost(ranks + 1, std::vector<double>(count + 1, kNever));
@@ -51,12 +56,13 @@ std::vector<CoreIndices> join(const std::vector<CoreIndices>& groups, std::size_
   return shares;
 }
 
-std::vector<CoreIndices> deal_by(const std::vector<Place>& places, const CoreIndices& cores, int ranks,
-                                 const Keys& keys) {
+std::vector<CoreIndices> deal_by(const std::vector<Place>& places, const CoreIndices& cores,
+                                 int ranks, const Keys& keys) {
   if (ranks == 1) return {cores};
   if (keys.empty()) return deal_evenly(cores, ranks);
   const auto groups = groups_by(places, cores, keys.front());
-  if (static_cast<std::size_t>(ranks) < groups.size()) return join(groups, static_cast<std::size_t>(ranks));
+  if (static_cast<std::size_t>(ranks) < groups.size())
+    return join(groups, static_cast<std::size_t>(ranks));
   std::vector<int> sizes;
   for (const auto& group : groups) sizes.push_back(static_cast<int>(group.size()));
   const auto counts = apportion(ranks, sizes);
@@ -80,8 +86,11 @@ bool nodes_inside_packages(const std::vector<Place>& places, const CoreIndices& 
 std::vector<int> apportion(int count, const std::vector<int>& sizes) {
   std::vector<int> parts(sizes.size(), 1);
   for (int left = count - static_cast<int>(sizes.size()); left > 0; --left) {
-    // To the one where a part would still be the largest; never above its size, for others have room then.
-    const auto quotient = [&](std::size_t i) { return static_cast<double>(sizes[i]) / (parts[i] + 1); };
+    // To the one where a part would still be the largest; never above its size, for others have
+    // room then.
+    const auto quotient = [&](std::size_t i) {
+      return static_cast<double>(sizes[i]) / (parts[i] + 1);
+    };
     std::size_t best = 0;
     for (std::size_t i = 1; i < sizes.size(); ++i)
       if (quotient(i) > quotient(best)) best = i;
@@ -95,15 +104,18 @@ std::vector<CoreIndices> deal_evenly(const CoreIndices& cores, int ranks) {
   const auto count = static_cast<std::size_t>(ranks);
   auto from = cores.begin();
   for (std::size_t i = 0; i < count; ++i) {
-    const auto to = from + static_cast<std::ptrdiff_t>(cores.size() / count + (i < cores.size() % count ? 1 : 0));
+    const auto to = from + static_cast<std::ptrdiff_t>(cores.size() / count +
+                                                       (i < cores.size() % count ? 1 : 0));
     shares.emplace_back(from, to);
     from = to;
   }
   return shares;
 }
 
-std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndices& cores, int ranks) {
-  // Nodes are inside packages, or packages inside nodes where the firmware tells of one node for all: then nodes alone count.
+std::vector<CoreIndices> deal(const std::vector<Place>& places, const CoreIndices& cores,
+                              int ranks) {
+  // Nodes are inside packages, or packages inside nodes where the firmware tells of one node for
+  // all: then nodes alone count.
   const auto all = nodes_inside_packages(places, cores)
                        ? std::vector<Keys>{{&Place::package, &Place::node}, {&Place::package}}
                        : std::vector<Keys>{{&Place::node}};

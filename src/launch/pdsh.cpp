@@ -42,22 +42,28 @@ bool any_has(const std::vector<std::string>& words, std::string_view part) {
 
 }  // namespace
 
-std::vector<std::string> pdsh_words(const Options& options, const std::vector<std::string>& connection,
-                                    const std::string& host, std::string_view command, PdshPipes pipes) {
+std::vector<std::string> pdsh_words(const Options& options,
+                                    const std::vector<std::string>& connection,
+                                    const std::string& host, std::string_view command,
+                                    PdshPipes pipes) {
   if (host.find_first_of("[](),^/*?%") != std::string::npos)
-    throw Error(
-        ErrorCode::invalid_argument, "launch",
-        {.what = "this host's name would be a pattern to pdsh", .got = "'" + host + "'", .want = "a plain name"});
+    throw Error(ErrorCode::invalid_argument, "launch",
+                {.what = "this host's name would be a pattern to pdsh",
+                 .got = "'" + host + "'",
+                 .want = "a plain name"});
   const auto own = split_words(options.runner_arguments);
-  const bool user = std::any_of(own.begin(), own.end(), [](const auto& word) { return word.starts_with("-l"); });
+  const bool user =
+      std::any_of(own.begin(), own.end(), [](const auto& word) { return word.starts_with("-l"); });
   std::vector<std::string> out;
   // Its `exec` refuses a time limit, which is ssh's own affair then.
   if (env(kTimeout)) out = {"env", "-u", kTimeout};
   append(out, {"pdsh", "-N", "-S", "-R", "exec", "-w", host});
   append(out, own);
-  // pdsh is the shell's parent. The shell stays, because pdsh makes 0 of a signal's end, and a shell makes 128 + N.
-  const std::string redirect =
-      pipes == PdshPipes::launcher ? " </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2" : " </dev/null";
+  // pdsh is the shell's parent. The shell stays, because pdsh makes 0 of a signal's end, and a
+  // shell makes 128 + N.
+  const std::string redirect = pipes == PdshPipes::launcher
+                                   ? " </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2"
+                                   : " </dev/null";
   append(out, {"sh", "-c", R"("$0" "$@")" + redirect + "; exit $?"});
   append(out, {"ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no"});
   if (options.ssh_port) append(out, {"-p", std::to_string(*options.ssh_port)});
@@ -66,7 +72,9 @@ std::vector<std::string> pdsh_words(const Options& options, const std::vector<st
   append(ssh, connection);
   append(ssh, words_of(env("PDSH_SSH_ARGS").value_or("-a -x")));
   if (user && !any_has(ssh, "%u"))
-    ssh.insert(std::find_if(ssh.begin(), ssh.end(), [](const auto& word) { return word.starts_with("%h"); }), "-l%u");
+    ssh.insert(std::find_if(ssh.begin(), ssh.end(),
+                            [](const auto& word) { return word.starts_with("%h"); }),
+               "-l%u");
   if (!any_has(ssh, "%h")) ssh.emplace_back("%h");
   append(out, ssh);
   out.push_back(escaped(command));

@@ -1,4 +1,5 @@
-// Where everything is in the picture: blocks are measured from the inside out, then put side by side in rows.
+// Where everything is in the picture: blocks are measured from the inside out, then put side by
+// side in rows.
 #include "launch/picture.h"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ struct Size {
   int width = 0, height = 0;
 };
 
-/// Where blocks of these sizes go when they are put side by side and rows are broken; the size of all.
+/// Where blocks of these sizes go when they are put side by side and rows are broken; the size of
+/// all.
 Size flow(const std::vector<Size>& sizes, int widest, std::vector<Size>& places) {
   Size all;
   int x = 0, y = 0, row = 0;
@@ -100,10 +102,12 @@ class Drawing {
 
   Picture draw() {
     box({0, 0, 0, 0, 0xffffff, 0xffffff, "machine"});
-    const auto cores = std::to_string(machine_.cores.size()) + (machine_.cores.size() == 1 ? " core" : " cores");
+    const auto cores =
+        std::to_string(machine_.cores.size()) + (machine_.cores.size() == 1 ? " core" : " cores");
     const auto cpus = machine_.cpus();
-    label({kPad, 24, 15, machine_.cpu_model.empty() ? "Unknown processor" : plain(machine_.cpu_model), 0x202020, false,
-           true});
+    label({kPad, 24, 15,
+           machine_.cpu_model.empty() ? "Unknown processor" : plain(machine_.cpu_model), 0x202020,
+           false, true});
     label({kPad, 42, 12, cores + ", CPUs " + short_list(cpus)});
     int y = 54;
     std::vector<Size> sizes, places;
@@ -117,7 +121,8 @@ class Drawing {
     }
     y += all.height + kPad;
     width_ = std::max(all.width, 640);
-    for (const int node : far_memory()) draw_memory(node, kPad, y, width_), y += kMemoryHeight + kCoreGap;
+    for (const int node : far_memory())
+      draw_memory(node, kPad, y, width_), y += kMemoryHeight + kCoreGap;
     if (plan_ != nullptr) y = draw_legend(y + kPad);
     // Letters are about six tenths of their size wide.
     for (const auto& one : picture_.labels)
@@ -145,16 +150,19 @@ class Drawing {
     std::map<int, std::vector<Block>> packages;
     for (const auto& core : machine_.cores) {
       auto& members = packages[core.package];
-      if (members.empty() || members.back().node != core.node) members.push_back({.node = core.node});
+      if (members.empty() || members.back().node != core.node)
+        members.push_back({.node = core.node});
       members.back().cores.push_back(&core);
     }
     for (auto& [package, members] : packages)
       for (auto& block : members) {
         CpuList cpus;
-        for (const auto* core : block.cores) cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
+        for (const auto* core : block.cores)
+          cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
         std::sort(cpus.begin(), cpus.end());
         for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
-          // What is near to several nodes, as CXL memory of the whole machine, is drawn below them all.
+          // What is near to several nodes, as CXL memory of the whole machine, is drawn below them
+          // all.
           if (beside(node(i), cpus) && block.node >= 0 &&
               node(i).near_cpus.size() <= node(block.node).near_cpus.size() && !drawn_[i]) {
             drawn_[i] = true;
@@ -182,18 +190,21 @@ class Drawing {
 
   void draw_package(int package, const std::vector<Block>& members, Size at, Size size) {
     box({at.width, at.height, size.width, size.height, 0xf4f4f0, 0x909090, "package"});
-    label({at.width + kPad, at.height + 15, 12, "Package " + std::to_string(package), 0x202020, false, true});
+    label({at.width + kPad, at.height + 15, 12, "Package " + std::to_string(package), 0x202020,
+           false, true});
     std::vector<Size> sizes, places;
     for (const auto& block : members) sizes.push_back(block.size);
     flow(sizes, kWidest / 2, places);
     for (std::size_t i = 0; i < members.size(); ++i)
-      draw_block(members[i], at.width + kPad + places[i].width, at.height + kTitle + places[i].height);
+      draw_block(members[i], at.width + kPad + places[i].width,
+                 at.height + kTitle + places[i].height);
   }
 
   void draw_block(const Block& block, int x, int y) {
     box({x, y, block.size.width, block.size.height, 0xe6ecf2, 0x8090a0, "node"});
     const auto memory_text = [&](const NumaNode& n) {
-      return std::string(topology::to_string(n.kind)) + " " + (n.memory > 0 ? amount(n.memory) : "no memory");
+      return std::string(topology::to_string(n.kind)) + " " +
+             (n.memory > 0 ? amount(n.memory) : "no memory");
     };
     label({x + kPad, y + 15, 11,
            block.node < 0 ? "No NUMA node"
@@ -205,17 +216,20 @@ class Drawing {
       top += kMemoryHeight + kCoreGap;
     }
     for (std::size_t i = 0; i < block.cores.size(); ++i) {
-      const auto column = static_cast<int>(i) % block.columns, row = static_cast<int>(i) / block.columns;
+      const auto column = static_cast<int>(i) % block.columns,
+                 row = static_cast<int>(i) / block.columns;
       draw_core(*block.cores[i], x + kPad + column * (kCellWidth + kCoreGap),
                 top + row * (block.core_height() + kCoreGap));
     }
   }
 
   void draw_core(const topology::Core& core, int x, int y) {
-    box({x, y, kCellWidth, static_cast<int>(core.cpus.size()) * kCellHeight, 0xffffff, 0x404040, "core"});
+    box({x, y, kCellWidth, static_cast<int>(core.cpus.size()) * kCellHeight, 0xffffff, 0x404040,
+         "core"});
     for (const int cpu : core.cpus) {
       const auto found = colours_.find(cpu);
-      box({x, y, kCellWidth, kCellHeight, found == colours_.end() ? kUnused : found->second, 0x909090, "pu"});
+      box({x, y, kCellWidth, kCellHeight, found == colours_.end() ? kUnused : found->second,
+           0x909090, "pu"});
       label({x + kCellWidth / 2, y + 13, 10, std::to_string(cpu), 0x202020, true});
       y += kCellHeight;
     }
@@ -225,7 +239,8 @@ class Drawing {
     const auto& memory = node(index);
     box({x, y, width, kMemoryHeight, 0xfff6d8, 0xb09850, "memory"});
     label({x + 6, y + 15, 11,
-           "NUMA node " + std::to_string(memory.os_index) + ", " + topology::to_string(memory.kind) + " " +
+           "NUMA node " + std::to_string(memory.os_index) + ", " +
+               topology::to_string(memory.kind) + " " +
                (memory.memory > 0 ? amount(memory.memory) : "no memory") + users(index)});
   }
 
@@ -243,12 +258,15 @@ class Drawing {
   int draw_legend(int y) {
     for (const auto& rank : plan_->ranks) {
       box({kPad, y, kCellWidth, kCellHeight, rank_colour(rank.local_rank), 0x404040, "rank"});
-      label({kPad + kCellWidth / 2, y + 13, 10, std::to_string(rank.local_rank), 0x202020, true, true});
-      std::string text = "rank " + std::to_string(rank.local_rank) + ": CPUs " + short_list(rank.cores) + ", " +
-                         std::to_string(rank.threads) + (rank.threads == 1 ? " thread" : " threads");
+      label({kPad + kCellWidth / 2, y + 13, 10, std::to_string(rank.local_rank), 0x202020, true,
+             true});
+      std::string text = "rank " + std::to_string(rank.local_rank) + ": CPUs " +
+                         short_list(rank.cores) + ", " + std::to_string(rank.threads) +
+                         (rank.threads == 1 ? " thread" : " threads");
       if (rank.policy != MemoryPolicy::none)
         text += std::string(", memory ") + (rank.policy == MemoryPolicy::bind ? "of" : "first of") +
-                (rank.memory_nodes.size() == 1 ? " node " : " nodes ") + topology::format_cpu_list(rank.memory_nodes);
+                (rank.memory_nodes.size() == 1 ? " node " : " nodes ") +
+                topology::format_cpu_list(rank.memory_nodes);
       label({2 * kPad + kCellWidth, y + 13, 11, text});
       y += kCellHeight + kCoreGap;
     }
@@ -273,7 +291,8 @@ class Drawing {
 }  // namespace
 
 Colour rank_colour(int rank) {
-  // Neighbours are far apart on the circle of hues (the golden angle); light, so that numbers can be read on them.
+  // Neighbours are far apart on the circle of hues (the golden angle); light, so that numbers can
+  // be read on them.
   const double hue = std::fmod(205 + rank * 137.508, 360) / 60;
   const double most = 0.94, range = rank / 8 % 2 == 0 ? 0.42 : 0.26;
   const double middle = most - range + range * (1 - std::abs(std::fmod(hue, 2) - 1));
@@ -283,7 +302,8 @@ Colour rank_colour(int rank) {
   const std::array<double, 3> levels{most, middle, least};
   Colour colour = 0;
   for (const int channel : kOrders[static_cast<std::size_t>(hue) % 6])
-    colour = colour << 8 | static_cast<Colour>(std::lround(levels[static_cast<std::size_t>(channel)] * 255));
+    colour = colour << 8 |
+             static_cast<Colour>(std::lround(levels[static_cast<std::size_t>(channel)] * 255));
   return colour;
 }
 

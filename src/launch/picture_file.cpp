@@ -37,17 +37,19 @@ std::string attribute(const char* name, int value) {
 }  // namespace
 
 std::string to_svg(const Picture& picture) {
-  std::string svg = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"" +
-                    attribute("width", picture.width) + attribute("height", picture.height) + " viewBox=\"0 0 " +
-                    std::to_string(picture.width) + " " + std::to_string(picture.height) +
-                    "\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n";
+  std::string svg =
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"" +
+      attribute("width", picture.width) + attribute("height", picture.height) + " viewBox=\"0 0 " +
+      std::to_string(picture.width) + " " + std::to_string(picture.height) +
+      "\" font-family=\"DejaVu Sans, Helvetica, Arial, sans-serif\">\n";
   for (const auto& box : picture.boxes)
     svg += "<rect class=\"" + box.kind + "\"" + attribute("x", box.x) + attribute("y", box.y) +
-           attribute("width", box.width) + attribute("height", box.height) + " fill=\"" + hex(box.fill) +
-           "\" stroke=\"" + hex(box.border) + "\"/>\n";
+           attribute("width", box.width) + attribute("height", box.height) + " fill=\"" +
+           hex(box.fill) + "\" stroke=\"" + hex(box.border) + "\"/>\n";
   for (const auto& label : picture.labels)
-    svg += "<text" + attribute("x", label.x) + attribute("y", label.y) + attribute("font-size", label.size) +
-           " fill=\"" + hex(label.colour) + "\"" + (label.centred ? " text-anchor=\"middle\"" : "") +
+    svg += "<text" + attribute("x", label.x) + attribute("y", label.y) +
+           attribute("font-size", label.size) + " fill=\"" + hex(label.colour) + "\"" +
+           (label.centred ? " text-anchor=\"middle\"" : "") +
            (label.bold ? " font-weight=\"bold\"" : "") + ">" + escape(label.text) + "</text>\n";
   return svg + "</svg>\n";
 }

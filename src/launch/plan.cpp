@@ -31,7 +31,8 @@ std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   return shares;
 }
 
-/// The node, as an index, that a rank's device is next to; -1 when that is not known or the node has no core to give.
+/// The node, as an index, that a rank's device is next to; -1 when that is not known or the node
+/// has no core to give.
 int device_node(const Machine& machine, const PlanOptions& options, std::size_t rank) {
   if (rank >= options.device_nodes.size() || options.device_nodes[rank] < 0) return -1;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i)
@@ -39,9 +40,11 @@ int device_node(const Machine& machine, const PlanOptions& options, std::size_t 
   return -1;
 }
 
-/// Ranks next to their devices; the others on what is left. Empty when no rank's place is known or the rest is too small.
-std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores, const PlanOptions& options,
-                                        int ranks, std::vector<std::string>& notes) {
+/// Ranks next to their devices; the others on what is left. Empty when no rank's place is known or
+/// the rest is too small.
+std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores,
+                                        const PlanOptions& options, int ranks,
+                                        std::vector<std::string>& notes) {
   std::map<int, CoreIndices> free;
   for (const std::size_t core : cores.all) free[cores.places[core].node].push_back(core);
   std::map<int, std::vector<std::size_t>> placed;
@@ -70,14 +73,16 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
     auto dealt = deal(cores.places, rest, static_cast<int>(others.size()));
     for (std::size_t i = 0; i < others.size(); ++i) shares[others[i]] = std::move(dealt[i]);
   } else if (!rest.empty()) {
-    notes.push_back(count_of(rest.size(), "core") + " on NUMA nodes without a rank's device stay free.");
+    notes.push_back(count_of(rest.size(), "core") +
+                    " on NUMA nodes without a rank's device stay free.");
   }
   return shares;
 }
 
 CpuList cpus_of(const Cores& cores, const CoreIndices& share) {
   CpuList cpus;
-  for (const std::size_t core : share) cpus.insert(cpus.end(), cores.cpus[core].begin(), cores.cpus[core].end());
+  for (const std::size_t core : share)
+    cpus.insert(cpus.end(), cores.cpus[core].begin(), cores.cpus[core].end());
   std::sort(cpus.begin(), cpus.end());
   return cpus;
 }
@@ -102,7 +107,8 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
   const auto beside = reserved > 0 ? " beside " + std::to_string(reserved) + " reserved" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "too many ranks for the cores",
-               .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " + count_of(free, "core") + beside,
+               .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " +
+                      count_of(free, "core") + beside,
                .want = "at most " + std::to_string(kRanksPerCore) + " ranks per core",
                .hint = "start fewer ranks, or pass --oversubscribe"});
 }
@@ -132,7 +138,8 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
                 {.what = "a number of ranks below 0", .got = std::to_string(ranks)});
   const bool too_many = static_cast<std::size_t>(ranks) > free;
   const bool matters = options.bind || options.compute_on_cores;
-  const bool allowed = options.oversubscribe || static_cast<std::size_t>(ranks) <= free * kRanksPerCore;
+  const bool allowed =
+      options.oversubscribe || static_cast<std::size_t>(ranks) <= free * kRanksPerCore;
   if (too_many && matters && !allowed) fail(ranks, free, options.reserve_cores);
 
   HostPlan plan;
@@ -141,10 +148,12 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
     const auto last = cores.all.begin() + static_cast<std::ptrdiff_t>(free);
     shares = deal_shared({cores.all.begin(), last}, ranks);
     reserved.assign(shares.size(), {last, cores.all.end()});
-    const auto who = count_of(static_cast<std::size_t>(ranks), "rank") + " share " + count_of(free, "core");
+    const auto who =
+        count_of(static_cast<std::size_t>(ranks), "rank") + " share " + count_of(free, "core");
     if (matters && options.oversubscribe) plan.notes.push_back(who + ".");
     if (matters && !options.oversubscribe)
-      plan.warnings.push_back(who + " and slow each other down; --oversubscribe allows that without a warning");
+      plan.warnings.push_back(
+          who + " and slow each other down; --oversubscribe allows that without a warning");
   } else {
     shares = deal_by_device(machine, cores, options, ranks, plan.notes);
     if (shares.empty()) shares = deal(cores.places, cores.all, ranks);

@@ -1,5 +1,6 @@
-// Which cores, which memory and how many threads each rank of a host gets. A pure function of the machine and the
-// options: the same for this machine, for another host's and for a saved one. docs/explanation/rank-plan.md has the rules as users read them.
+// Which cores, which memory and how many threads each rank of a host gets. A pure function of the
+// machine and the options: the same for this machine, for another host's and for a saved one.
+// docs/explanation/rank-plan.md has the rules as users read them.
 #pragma once
 
 #include <optional>
@@ -28,50 +29,55 @@ constexpr int kRanksPerCore = 4;
 struct PlanOptions {
   /// Ranks on this host; 0: as many as default_ranks() says.
   int ranks = 0;
-  /// Bind ranks to cores (`--bind_cores_to_rank`). If false, the plan only computes each rank's thread count and checks
-  /// the number of ranks.
+  /// Bind ranks to cores (`--bind_cores_to_rank`). If false, the plan only computes each rank's
+  /// thread count and checks the number of ranks.
   bool bind = true;
-  /// Ranks compute on these cores, not on devices, so the number of ranks per core is limited even without binding.
+  /// Ranks compute on these cores, not on devices, so the number of ranks per core is limited even
+  /// without binding.
   bool compute_on_cores = true;
-  /// CPUs to use (`--bind_core_list`). All are used, including both hardware threads of a core if both are listed.
-  /// Default: the first allowed hardware thread of each core.
+  /// CPUs to use (`--bind_core_list`). All are used, including both hardware threads of a core if
+  /// both are listed. Default: the first allowed hardware thread of each core.
   std::optional<topology::CpuList> core_list = {};
-  /// Allow any number of ranks per core (`--oversubscribe`). If false, the limit is kRanksPerCore, and sharing is a
-  /// warning.
+  /// Allow any number of ranks per core (`--oversubscribe`). If false, the limit is kRanksPerCore,
+  /// and sharing is a warning.
   bool oversubscribe = false;
-  /// Number of cores to keep free of ranks (`--reserve_cores`), for I/O and offload workers. They are taken from the
-  /// ranks that have the most cores.
+  /// Number of cores to keep free of ranks (`--reserve_cores`), for I/O and offload workers. They
+  /// are taken from the ranks that have the most cores.
   int reserve_cores = 0;
-  /// NUMA node (operating system's number) next to each local rank's device; -1 if unknown. May be shorter than
-  /// `ranks`.
+  /// NUMA node (operating system's number) next to each local rank's device; -1 if unknown. May be
+  /// shorter than `ranks`.
   std::vector<int> device_nodes = {};
 };
 
 /// One rank's share.
 struct RankPlan {
   int local_rank = 0;
-  topology::CpuList cores;        ///< CPUs to bind to; empty when ranks are not bound
-  std::vector<int> memory_nodes;  ///< operating system's numbers, ascending; empty with MemoryPolicy::none
+  topology::CpuList cores;  ///< CPUs to bind to; empty when ranks are not bound
+  std::vector<int>
+      memory_nodes;  ///< operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
-  int threads = 0;  ///< for OMP_NUM_THREADS; at least 1
-  topology::CpuList reserved =
-      {};  ///< the rank's part of HostPlan::reserved, on its NUMA nodes; all of it if ranks share cores
+  int threads = 0;                  ///< for OMP_NUM_THREADS; at least 1
+  topology::CpuList reserved = {};  ///< the rank's part of HostPlan::reserved, on its NUMA nodes;
+                                    ///< all of it if ranks share cores
 };
 
 /// All ranks of one host.
 struct HostPlan {
   std::vector<RankPlan> ranks;
-  topology::CpuList reserved;      ///< CPUs of the reserved cores
-  std::vector<std::string> notes;  ///< explanations, one sentence each: idle hardware threads, uneven shares, ...
+  topology::CpuList reserved;  ///< CPUs of the reserved cores
+  std::vector<std::string>
+      notes;  ///< explanations, one sentence each: idle hardware threads, uneven shares, ...
   std::vector<std::string> warnings = {};  ///< unrequested slowdowns, one sentence each
 };
 
-/// Default number of ranks on a host whose ranks compute on cores: one per NUMA node with usable cores.
+/// Default number of ranks on a host whose ranks compute on cores: one per NUMA node with usable
+/// cores.
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
-/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core (naming
-/// `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has CPUs that do not exist or may
-/// not be used.
+/// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core
+/// (naming
+/// `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has CPUs that
+/// do not exist or may not be used.
 ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

@@ -17,8 +17,8 @@ void note_threads(const Machine& machine, const Cores& cores, const PlanOptions&
     notes.push_back("One hardware thread of each core is used: " + std::to_string(named) + " of " +
                     count_of(all, "CPU") + "; name all in --bind_core_list to use all.");
   if (options.core_list && named > cores.cpus.size())
-    notes.push_back("--bind_core_list has several hardware threads of a core: " + count_of(named, "thread") + " on " +
-                    count_of(cores.cpus.size(), "core") + ".");
+    notes.push_back("--bind_core_list has several hardware threads of a core: " +
+                    count_of(named, "thread") + " on " + count_of(cores.cpus.size(), "core") + ".");
 }
 
 /// Ranks that have cores on several nodes, by number.
@@ -29,8 +29,11 @@ std::vector<int> reaching(const Cores& cores, const std::vector<CoreIndices>& sh
   return ranks;
 }
 
-void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares, std::vector<std::string>& notes) {
-  const auto smaller = [](const CoreIndices& a, const CoreIndices& b) { return a.size() < b.size(); };
+void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares,
+                 std::vector<std::string>& notes) {
+  const auto smaller = [](const CoreIndices& a, const CoreIndices& b) {
+    return a.size() < b.size();
+  };
   const auto [least, most] = std::minmax_element(shares.begin(), shares.end(), smaller);
   const auto nodes = nodes_of(cores, cores.all).size();
   const auto over = reaching(cores, shares);
@@ -40,10 +43,12 @@ void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares, std
     notes.push_back(shares.size() < nodes
                         ? "Fewer ranks (" + std::to_string(shares.size()) + ") than NUMA nodes (" +
                               std::to_string(nodes) + "): " + have + "."
-                        : "So that no rank has less than half of an even part, " + have + " NUMA nodes.");
+                        : "So that no rank has less than half of an even part, " + have +
+                              " NUMA nodes.");
   }
   if (most->size() > least->size() + 1)
-    notes.push_back("Ranks have " + std::to_string(least->size()) + " to " + count_of(most->size(), "core") +
+    notes.push_back("Ranks have " + std::to_string(least->size()) + " to " +
+                    count_of(most->size(), "core") +
                     (over.empty() ? ": none has cores on two NUMA nodes." : "."));
 }
 

@@ -26,8 +26,10 @@ std::set<int> nodes_of(const Cores& cores, const CoreIndices& share);
 /// "1 core", "2 cores".
 std::string count_of(std::size_t count, const char* noun);
 
-/// Takes `count` cores from those who have most, the last ones of their fullest nodes; nobody's last one. What was taken is returned for each.
-std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares, int count);
+/// Takes `count` cores from those who have most, the last ones of their fullest nodes; nobody's
+/// last one. What was taken is returned for each.
+std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
+                                       int count);
 
 /// What a user may wonder about in a plan with bound ranks.
 void add_notes(const topology::Machine& machine, const Cores& cores, const PlanOptions& options,

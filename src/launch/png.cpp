@@ -1,4 +1,5 @@
-// PNG by cairo, whose library is opened only when a PNG is asked for: programs that start ranks stay free of it.
+// PNG by cairo, whose library is opened only when a PNG is asked for: programs that start ranks
+// stay free of it.
 #include <cairo/cairo.h>
 
 #include <memory>
@@ -19,7 +20,8 @@ constexpr double kScale = 2;
 struct Cairo {
   DynamicLibrary library;
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name
-#define ANYACCEL_CAIRO(name) decltype(&cairo_##name) name = library.get<decltype(&cairo_##name)>("cairo_" #name)
+#define ANYACCEL_CAIRO(name) \
+  decltype(&cairo_##name) name = library.get<decltype(&cairo_##name)>("cairo_" #name)
   ANYACCEL_CAIRO(image_surface_create);
   ANYACCEL_CAIRO(surface_status);
   ANYACCEL_CAIRO(surface_destroy);
@@ -45,7 +47,8 @@ struct Cairo {
 
   static DynamicLibrary open() {
     std::string reason;
-    // Its font libraries keep what they have read for ever: with the library gone, that memory would be lost at each picture.
+    // Its font libraries keep what they have read for ever: with the library gone, that memory
+    // would be lost at each picture.
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
@@ -56,13 +59,17 @@ struct Cairo {
 
   void check(cairo_status_t result) const {
     if (result == CAIRO_STATUS_SUCCESS) return;
-    throw Error(result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io, "topology",
-                {.what = "the picture cannot be made a PNG", .got = status_to_string(result), .hint = "write an .svg"});
+    throw Error(result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io,
+                "topology",
+                {.what = "the picture cannot be made a PNG",
+                 .got = status_to_string(result),
+                 .hint = "write an .svg"});
   }
 };
 
 void set_colour(const Cairo& cairo, cairo_t* context, Colour colour) {
-  cairo.set_source_rgb(context, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0, (colour & 255) / 255.0);
+  cairo.set_source_rgb(context, (colour >> 16 & 255) / 255.0, (colour >> 8 & 255) / 255.0,
+                       (colour & 255) / 255.0);
 }
 
 void paint(const Cairo& cairo, cairo_t* context, const Picture& picture) {
@@ -109,7 +116,8 @@ std::string to_png(const Picture& picture) {
                                  static_cast<int>(picture.height * kScale)),
       cairo.surface_destroy);
   cairo.check(cairo.surface_status(surface.get()));
-  const std::unique_ptr<cairo_t, decltype(cairo.destroy)> context(cairo.create(surface.get()), cairo.destroy);
+  const std::unique_ptr<cairo_t, decltype(cairo.destroy)> context(cairo.create(surface.get()),
+                                                                  cairo.destroy);
   paint(cairo, context.get(), picture);
   cairo.check(cairo.status(context.get()));
   std::string bytes;

@@ -36,7 +36,8 @@ bool read_entry(const char* name, Entry& entry) {
   const char* behind = std::strrchr(text, ')');
   if (behind == nullptr) return false;
   entry.process.id = std::atoi(name);
-  return std::sscanf(behind + 1, " %c %d %d", &entry.state, &entry.parent, &entry.process.group) == 3;
+  return std::sscanf(behind + 1, " %c %d %d", &entry.state, &entry.parent, &entry.process.group) ==
+         3;
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ std::vector<Process> descendants(pid_t root) {
   }
   std::vector<Process> out;
   std::vector<pid_t> open{root};
-  std::unordered_set<pid_t> seen{root};  // the snapshot is not taken at one moment, so it may even have a circle
+  std::unordered_set<pid_t> seen{
+      root};  // the snapshot is not taken at one moment, so it may even have a circle
   while (!open.empty()) {
     const auto [begin, end] = children.equal_range(open.back());
     open.pop_back();

@@ -12,8 +12,9 @@ struct Process {
   pid_t group;
 };
 
-/// Children of `root`, their children and so on that still run (no zombies). What a process left behind when it ended is below the
-/// next subreaper above it (PR_SET_CHILD_SUBREAPER). Empty where /proc cannot be read.
+/// Children of `root`, their children and so on that still run (no zombies). What a process left
+/// behind when it ended is below the next subreaper above it (PR_SET_CHILD_SUBREAPER). Empty where
+/// /proc cannot be read.
 std::vector<Process> descendants(pid_t root);
 
 /// Sends a signal to each; those of group `except` are left out, unless that is 0.

@@ -89,7 +89,8 @@ std::vector<std::string> parse_words(std::string_view text) {
       if (word[i] != '%') fail_job(text);
       unsigned byte = 0;
       const char* digits = word.data() + i + 1;
-      if (i + 2 >= word.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2 || byte == 0)
+      if (i + 2 >= word.size() || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2 ||
+          byte == 0)
         fail_job(text);
       made += static_cast<char>(byte);
       i += 2;
@@ -98,23 +99,26 @@ std::vector<std::string> parse_words(std::string_view text) {
   return out;
 }
 
-Place place_of(Runner runner, const std::function<std::optional<std::string>(const char*)>& variable) {
+Place place_of(Runner runner,
+               const std::function<std::optional<std::string>(const char*)>& variable) {
   const auto number = [&](const char* name) {
     const auto text = variable(name);
     int value = -1;
     if (text) std::from_chars(text->data(), text->data() + text->size(), value);
     if (value >= 0) return value;
-    throw Error(ErrorCode::unavailable, kWhere,
-                {.what = std::string("a process of ") + to_string(runner) + " is not told its place",
-                 .got = std::string(name) + (text ? "=" + *text : " is not set"),
-                 .want = "a number"});
+    throw Error(
+        ErrorCode::unavailable, kWhere,
+        {.what = std::string("a process of ") + to_string(runner) + " is not told its place",
+         .got = std::string(name) + (text ? "=" + *text : " is not set"),
+         .want = "a number"});
   };
   const char* first = nullptr;
   for (const auto& names : kNames) {
     if (names.runner != runner) continue;
     if (first == nullptr) first = names.rank;
     if (!variable(names.rank)) continue;
-    Place place{number(names.rank), number(names.world_size), number(names.local_rank), std::nullopt};
+    Place place{number(names.rank), number(names.world_size), number(names.local_rank),
+                std::nullopt};
     if (names.local_size != nullptr) place.local_size = number(names.local_size);
     return place;
   }
@@ -138,15 +142,19 @@ std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner r
       place.local_size.value_or(slots) == slots)
     return *found;
   const auto text = [](int rank, int world, int local, int of) {
-    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the host's " + std::to_string(local) +
-           " of " + std::to_string(of);
+    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the host's " +
+           std::to_string(local) + " of " + std::to_string(of);
   };
-  throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(to_string(runner)) + " has put ranks elsewhere than planned",
-               .got = text(place.rank, place.world_size, place.local_rank, place.local_size.value_or(slots)),
-               .want = found ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
-                             : std::to_string(size) + " ranks",
-               .hint = "leave what places processes out of --launcher_args; name each host once, by one name"});
+  throw Error(
+      ErrorCode::invalid_argument, kWhere,
+      {.what = std::string(to_string(runner)) + " has put ranks elsewhere than planned",
+       .got =
+           text(place.rank, place.world_size, place.local_rank, place.local_size.value_or(slots)),
+       .want = found
+                   ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
+                   : std::to_string(size) + " ranks",
+       .hint =
+           "leave what places processes out of --launcher_args; name each host once, by one name"});
 }
 
 Options rank_options(Runner runner) {
@@ -160,11 +168,12 @@ Options rank_options(Runner runner) {
   std::vector<const char*> pointers;
   for (const auto& word : words) pointers.push_back(word.c_str());
   auto options = parse_options(pointers);
-  for (const auto& [name, value] : options.variables) ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  for (const auto& [name, value] : options.variables)
+    ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
-    throw Error(
-        ErrorCode::not_found, kWhere,
-        {.what = "this host has not the folder of the launcher", .got = options.folder + ": " + std::strerror(errno)});
+    throw Error(ErrorCode::not_found, kWhere,
+                {.what = "this host has not the folder of the launcher",
+                 .got = options.folder + ": " + std::strerror(errno)});
   const auto place = place_of(runner, env);
   options.node_rank = static_cast<int>(host_of(parse_hosts(options.world), place, runner));
   options.local_rank = place.local_rank;
@@ -176,7 +185,8 @@ Options rank_options(Runner runner) {
 int end_of_job(Runner runner) {
   const pid_t parent = ::getppid();
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
-  // Linux before 5.3 has none, and a parent outside of our process namespace has no number here. This is told of its thread alone.
+  // Linux before 5.3 has none, and a parent outside of our process namespace has no number here.
+  // This is told of its thread alone.
   if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
   if (runner != Runner::slurm) return descriptor;

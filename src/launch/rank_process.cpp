@@ -17,17 +17,20 @@ namespace anyaccel::launch {
 SignalSettings SignalSettings::current() noexcept {
   SignalSettings out;
   ::sigprocmask(SIG_SETMASK, nullptr, &out.mask);
-  for (std::size_t i = 0; i < std::size(kHandled); ++i) ::sigaction(kHandled[i], nullptr, &out.actions[i]);
+  for (std::size_t i = 0; i < std::size(kHandled); ++i)
+    ::sigaction(kHandled[i], nullptr, &out.actions[i]);
   return out;
 }
 
 void SignalSettings::restore() const noexcept {
-  for (std::size_t i = 0; i < std::size(kHandled); ++i) ::sigaction(kHandled[i], &actions[i], nullptr);
+  for (std::size_t i = 0; i < std::size(kHandled); ++i)
+    ::sigaction(kHandled[i], &actions[i], nullptr);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
 }
 
-void become_rank(const JobRank& rank, const std::vector<std::string>& unset, RankDescriptors descriptors, int input,
-                 const SignalSettings& signals, pid_t guard, pid_t group, int orphaned) {
+void become_rank(const JobRank& rank, const std::vector<std::string>& unset,
+                 RankDescriptors descriptors, int input, const SignalSettings& signals, pid_t guard,
+                 pid_t group, int orphaned) {
   // Of the launcher's group, so that a rank may read from the terminal and gets its Ctrl-C.
   if (group != 0) ::setpgid(0, group);
   ::prctl(PR_SET_PDEATHSIG, orphaned);
@@ -42,7 +45,8 @@ void become_rank(const JobRank& rank, const std::vector<std::string>& unset, Ran
       if (!refused.empty()) log(LogLevel::warning, name + refused);
   }
   for (const auto& variable : unset) ::unsetenv(variable.c_str());
-  for (const auto& [variable, value] : rank.environment) ::setenv(variable.c_str(), value.c_str(), /*overwrite=*/1);
+  for (const auto& [variable, value] : rank.environment)
+    ::setenv(variable.c_str(), value.c_str(), /*overwrite=*/1);
   std::vector<char*> words;
   for (const auto& word : rank.command) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);

@@ -19,7 +19,8 @@ CoreIndices::iterator last_of_fullest(const Cores& cores, CoreIndices& share) {
 
 }  // namespace
 
-std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares, int count) {
+std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
+                                       int count) {
   std::vector<CoreIndices> taken(shares.size());
   for (; count > 0; --count) {
     std::size_t most = 0;

@@ -31,7 +31,8 @@ constexpr int kNoConnection = 255;
 volatile std::sig_atomic_t got_signal = 0;
 volatile std::sig_atomic_t link_of_handler = -1;
 volatile std::sig_atomic_t guard_of_handler = 0;
-volatile std::time_t passed_on = 0;  ///< until this second, a signal may duplicate the one that the guard forwarded
+volatile std::time_t passed_on =
+    0;  ///< until this second, a signal may duplicate the one that the guard forwarded
 /// Seconds between an agent's checks of its input; 0: no checks.
 volatile std::sig_atomic_t look_every = 0;
 volatile std::sig_atomic_t heard = 0;    ///< whether input was read since the last check
@@ -39,8 +40,8 @@ volatile std::sig_atomic_t waiting = 0;  ///< unread bytes at the last check
 volatile std::sig_atomic_t silent = 0;
 volatile std::sig_atomic_t was_asked = 0;
 
-/// True for the duplicate of a signal. A scheduler may signal launcher and guard at once, and the guard forwards its
-/// signal; both together are one request.
+/// True for the duplicate of a signal. A scheduler may signal launcher and guard at once, and the
+/// guard forwards its signal; both together are one request.
 bool is_repeated(const siginfo_t& info) {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -133,14 +134,16 @@ class SignalGuard {
   }
   ~SignalGuard() {
     ::alarm(0);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], &before_[i], nullptr);
     link_of_handler = -1;
   }
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
 
  private:
-  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2};
+  static constexpr std::array kSignals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                       SIGALRM, SIGPIPE, SIGUSR1, SIGUSR2};
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
@@ -151,9 +154,10 @@ class PidFile {
     if (!wanted) return;
     const auto number = std::to_string(::getpid());
     path_ = "/tmp/" + number + ".deepspeed";
-    const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    const bool written =
-        file >= 0 && ::write(file, number.data(), number.size()) == static_cast<ssize_t>(number.size());
+    const int file =
+        ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    const bool written = file >= 0 && ::write(file, number.data(), number.size()) ==
+                                          static_cast<ssize_t>(number.size());
     const int error = errno;
     if (file >= 0) ::close(file);
     if (!written) {
@@ -164,7 +168,8 @@ class PidFile {
                    .hint = error == EEXIST ? "remove it: its launcher is gone" : ""});
     }
     // Standard output belongs to the ranks.
-    log(LogLevel::info, "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
+    log(LogLevel::info,
+        "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
   }
   ~PidFile() {
     if (!path_.empty()) ::unlink(path_.c_str());
@@ -177,8 +182,8 @@ class PidFile {
   std::string path_;
 };
 
-/// True when nothing more can come from there; what comes is of no interest. A process's descriptor is readable at its end, and no
-/// read works there.
+/// True when nothing more can come from there; what comes is of no interest. A process's descriptor
+/// is readable at its end, and no read works there.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -188,10 +193,14 @@ bool at_end(int descriptor) {
   return count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-std::string name_of(const JobRank& rank) { return "rank " + std::to_string(rank.rank) + " on " + rank.host; }
+std::string name_of(const JobRank& rank) {
+  return "rank " + std::to_string(rank.rank) + " on " + rank.host;
+}
 
-void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines, bool first) {
-  std::string text = "launch: " + name_of(rank) + (first ? " failed first: " : " failed: ") + describe_status(status);
+void tell_failure(const JobRank& rank, int status, const std::vector<std::string>& lines,
+                  bool first) {
+  std::string text = "launch: " + name_of(rank) + (first ? " failed first: " : " failed: ") +
+                     describe_status(status);
   if (lines.empty()) {
     text += "; it wrote nothing to standard error";
   } else {
@@ -205,11 +214,14 @@ void tell_failure(const JobRank& rank, int status, const std::vector<std::string
 
 std::string describe_status(int status) {
   if (WIFSIGNALED(status))
-    return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) + ")";
+    return "signal " + std::to_string(WTERMSIG(status)) + " (" + ::strsignal(WTERMSIG(status)) +
+           ")";
   return "exit code " + std::to_string(WEXITSTATUS(status));
 }
 
-int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 int run_job(const Job& job, const RunSettings& settings) {
   std::vector<int> numbers;
@@ -217,7 +229,8 @@ int run_job(const Job& job, const RunSettings& settings) {
   Outputs outputs(numbers, settings.output);
   const PidFile pid_file(settings.save_pid);
   for (std::size_t i = 0; i < outputs.log_files().size(); ++i)
-    log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " + outputs.log_files()[i]);
+    log(LogLevel::info, "launch: output of rank " + std::to_string(numbers[i]) + " goes to " +
+                            outputs.log_files()[i]);
 
   Guard guard(job, outputs.descriptors(), pid_file.path());
   const SignalGuard signals(guard, settings.silence, settings.one_rank);
@@ -231,14 +244,16 @@ int run_job(const Job& job, const RunSettings& settings) {
 
   std::optional<GuardMessage> failure;
   std::optional<Report> report;
-  StartTimeout start_timeout(job.rank_hosts, std::chrono::seconds(job.start_limit), StartTimeout::Clock::now());
+  StartTimeout start_timeout(job.rank_hosts, std::chrono::seconds(job.start_limit),
+                             StartTimeout::Clock::now());
   bool gave_up = false;
   bool finished = false, before_signal = false;
   int input = settings.ends_with;
   bool cut_off = false, reported = false;
   const bool runner = job.end_signal != 0;
   while (!finished) {
-    const bool told = outputs.wait(guard.link(), input, start_timeout.milliseconds(StartTimeout::Clock::now()));
+    const bool told =
+        outputs.wait(guard.link(), input, start_timeout.milliseconds(StartTimeout::Clock::now()));
     const auto missing = start_timeout.missing(outputs.ranks_started(), StartTimeout::Clock::now());
     if (!missing.empty() && got_signal == 0 && !failure) {
       log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing +
@@ -266,7 +281,8 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error, "launch: " + std::to_string(message->status) + " processes of ranks cannot be ended");
+          log(LogLevel::error,
+              "launch: " + std::to_string(message->status) + " processes of ranks cannot be ended");
         break;
       case GuardMessage::left_behind:
         log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
@@ -274,7 +290,8 @@ int run_job(const Job& job, const RunSettings& settings) {
         break;
       default:
         failure = message;
-        // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not fail.
+        // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not
+        // fail.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
           report = {numbers.at(static_cast<std::size_t>(failure->rank)), failure->status};
@@ -285,15 +302,16 @@ int run_job(const Job& job, const RunSettings& settings) {
   if (!finished) kill_descendants();
   outputs.finish();
   if (!finished) {
-    log(LogLevel::error, "launch: the process that guards the ranks was killed, and the ranks with it");
+    log(LogLevel::error,
+        "launch: the process that guards the ranks was killed, and the ranks with it");
     return 128 + SIGKILL;
   }
   if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
     // Where a launcher of one rank is ended, all are, and the one above says so.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
-        std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" + ::strsignal(got_signal) +
-            "); no process of any rank is left");
+        std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
+            ::strsignal(got_signal) + "); no process of any rank is left");
     return 128 + got_signal;
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
@@ -311,17 +329,21 @@ int run_job(const Job& job, const RunSettings& settings) {
   if (!failure) return outputs.failed() ? 1 : 0;
   const auto& rank = job.ranks.at(static_cast<std::size_t>(failure->rank));
   if (failure->kind == GuardMessage::not_started)
-    throw Error(ErrorCode::unavailable, "launch",
-                {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
+    throw Error(
+        ErrorCode::unavailable, "launch",
+        {.what = name_of(rank) + " cannot be started", .got = std::strerror(failure->status)});
   if (job.input == RankInput::held || runner) {
-    const bool lost = !outputs.report() && !runner && exit_code_of(failure->status) == kNoConnection;
-    log(LogLevel::error, "launch: " + rank.host + " ended the job first: " + describe_status(failure->status) +
+    const bool lost =
+        !outputs.report() && !runner && exit_code_of(failure->status) == kNoConnection;
+    log(LogLevel::error, "launch: " + rank.host +
+                             " ended the job first: " + describe_status(failure->status) +
                              (lost ? ": it cannot be reached, or its connection was lost" : ""));
     return exit_code_of(outputs.report() ? outputs.report()->status : failure->status);
   }
-  tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)), !settings.one_rank);
-  // Once more, when nothing else of this rank is on its way: a runner may cut what passes through it into pieces, with those of other
-  // ranks between.
+  tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)),
+               !settings.one_rank);
+  // Once more, when nothing else of this rank is on its way: a runner may cut what passes through
+  // it into pieces, with those of other ranks between.
   if (settings.one_rank && report) say(*report);
   return exit_code_of(failure->status);
 }

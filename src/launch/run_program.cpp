@@ -23,7 +23,8 @@ std::pair<std::string, int> output_of(const std::vector<std::string>& words, Sta
   for (const auto& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
   pid_t process = 0;
-  const int error = ::posix_spawnp(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
+  const int error =
+      ::posix_spawnp(&process, pointers[0], &actions, nullptr, pointers.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   std::string text;

@@ -9,8 +9,8 @@ namespace anyaccel::launch {
 
 enum class StandardError { shown, dropped };
 
-/// What the program writes to its standard output, and how it ended (waitpid's status, -1 when it could not be started). It reads
-/// nothing; its standard error goes where ours does, or nowhere.
+/// What the program writes to its standard output, and how it ended (waitpid's status, -1 when it
+/// could not be started). It reads nothing; its standard error goes where ours does, or nowhere.
 std::pair<std::string, int> output_of(const std::vector<std::string>& words,
                                       StandardError errors = StandardError::shown);
 

@@ -29,8 +29,9 @@ struct Known {
   std::vector<const char*> programs;  ///< names to look for; the usual one first
   std::vector<const char*> says;      ///< what the right one says of its version, one of these
   const char* install;
-  /// What it passes on to its processes, so that agents end their ranks with time to save. It means nothing else to an agent, which then
-  /// ends with 0: runners kill the other processes when one ends with anything else. srun is asked by the end of its input instead.
+  /// What it passes on to its processes, so that agents end their ranks with time to save. It means
+  /// nothing else to an agent, which then ends with 0: runners kill the other processes when one
+  /// ends with anything else. srun is asked by the end of its input instead.
   int end_signal;
   const char* ssh_arguments;  ///< variable with further words for the ssh that it uses; null: none
 };
@@ -61,30 +62,43 @@ const Known& known(Runner runner) {
        "MVAPICH",
        SIGQUIT,
        "HYDRA_LAUNCHER_EXTRA_ARGS"},
-      {Runner::slurm, {"srun"}, {"slurm"}, "Slurm's client (Debian: slurm-client)", SIGINT, nullptr},
+      {Runner::slurm,
+       {"srun"},
+       {"slurm"},
+       "Slurm's client (Debian: slurm-client)",
+       SIGINT,
+       nullptr},
   };
-  return *std::find_if(all.begin(), all.end(), [&](const Known& one) { return one.runner == runner; });
+  return *std::find_if(all.begin(), all.end(),
+                       [&](const Known& one) { return one.runner == runner; });
 }
 
 /// Each host's name once for each of its slots.
 std::string host_of_each_rank(const std::vector<Host>& hosts) {
   std::string out;
   for (const auto& host : hosts)
-    for (std::size_t i = 0; i < host.slots.size(); ++i) out.append(out.empty() ? "" : ",").append(host.name);
+    for (std::size_t i = 0; i < host.slots.size(); ++i)
+      out.append(out.empty() ? "" : ",").append(host.name);
   return out;
 }
 
 std::string counted_hosts(const std::vector<Host>& hosts) {
   std::string out;
   for (const auto& host : hosts)
-    out.append(out.empty() ? "" : ",").append(host.name).append(":").append(std::to_string(host.slots.size()));
+    out.append(out.empty() ? "" : ",")
+        .append(host.name)
+        .append(":")
+        .append(std::to_string(host.slots.size()));
   return out;
 }
 
-void append(Words& words, const Words& more) { words.insert(words.end(), more.begin(), more.end()); }
+void append(Words& words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+}
 
-/// Options that make Open MPI's daemons detect a cut network within `silence` seconds, on both sides. They rely on TCP
-/// keepalive, which by default takes 8 minutes. Empty if `silence` is 0 or the user has set keepalive options.
+/// Options that make Open MPI's daemons detect a cut network within `silence` seconds, on both
+/// sides. They rely on TCP keepalive, which by default takes 8 minutes. Empty if `silence` is 0 or
+/// the user has set keepalive options.
 Words keepalive(const Options& options, int silence) {
   constexpr const char* kTime = "oob_tcp_keepalive_time";
   constexpr int kProbes = 3;
@@ -103,23 +117,28 @@ Words keepalive(const Options& options, int silence) {
           std::to_string(kProbes)};
 }
 
-/// What stands between the runner's name and the agent. Ranks are bound by their agents, and placed in the order of the hosts.
-Words own_words(Runner runner, const Options& options, const JobInput& input, const std::string& count) {
+/// What stands between the runner's name and the agent. Ranks are bound by their agents, and placed
+/// in the order of the hosts.
+Words own_words(Runner runner, const Options& options, const JobInput& input,
+                const std::string& count) {
   switch (runner) {
     case Runner::openmpi: {
       // By its other mappings this machine's processes come first, wherever its name stands.
       // Quiet: not a line for each signal that it passes on.
-      Words out{"--quiet",   "-np",  count, "--host",    host_of_each_rank(input.hosts), "--map-by", "seq",
-                "--bind-to", "none", "-x",  kJobVariable};
+      Words out{"--quiet",   "-np", count,       "--host", host_of_each_rank(input.hosts),
+                "--map-by",  "seq", "--bind-to", "none",   "-x",
+                kJobVariable};
       append(out, keepalive(options, silence_of_connections()));
-      if (options.ssh_port) append(out, {"--mca", "plm_rsh_args", "-p " + std::to_string(*options.ssh_port)});
+      if (options.ssh_port)
+        append(out, {"--mca", "plm_rsh_args", "-p " + std::to_string(*options.ssh_port)});
       return out;
     }
     case Runner::mvapich:
       return {"-genv",  "MV2_ENABLE_AFFINITY",      "0",  "-bind-to", "none",
               "-hosts", counted_hosts(input.hosts), "-n", count};
     case Runner::slurm: {
-      Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count, "--cpu-bind=none",
+      Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
+                "--cpu-bind=none",
                 // The end of its input is the job's, on all nodes.
                 "--input=all", "--export=ALL"};
       // Slurm's own order is that of its configuration, and its own counts are even.
@@ -135,7 +154,9 @@ Words own_words(Runner runner, const Options& options, const JobInput& input, co
 
 }  // namespace
 
-bool starts_each_rank(Runner runner) noexcept { return runner != Runner::ssh && runner != Runner::pdsh; }
+bool starts_each_rank(Runner runner) noexcept {
+  return runner != Runner::ssh && runner != Runner::pdsh;
+}
 
 std::string usual_program(Runner runner) { return known(runner).programs.front(); }
 
@@ -174,7 +195,8 @@ void check_runner(const Options& options, const std::string& runner_program) {
 Job runner_job(const Options& options, const JobInput& input, const std::string& program,
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
-  // Slurm's daemons send a signal for srun to all processes of a rank, beside the agent's own: ranks would get it twice.
+  // Slurm's daemons send a signal for srun to all processes of a rank, beside the agent's own:
+  // ranks would get it twice.
   const bool by_input = one.runner == Runner::slurm;
   Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;
@@ -183,25 +205,29 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   job.reason = input.accelerator.reason;
   job.master_addr = input.master_addr;
   job.master_port = input.master_port;
-  for (const auto& host : input.hosts) job.rank_hosts.insert(job.rank_hosts.end(), host.slots.size(), host.name);
+  for (const auto& host : input.hosts)
+    job.rank_hosts.insert(job.rank_hosts.end(), host.slots.size(), host.name);
   job.world_size = static_cast<int>(job.rank_hosts.size());
   // Slurm may keep a job waiting for as long as it likes, and tells what it cannot reach.
   if (one.runner != Runner::slurm) job.start_limit = silence_of_connections();
 
   JobRank rank{.host = runner_program};
   Words job_words{"--folder", std::filesystem::current_path().string()};
-  for (const auto& [name, value] : passed_on(input)) append(job_words, {"--set", assignment(name, value)});
+  for (const auto& [name, value] : passed_on(input))
+    append(job_words, {"--set", assignment(name, value)});
   if (input.own_slots) job_words.emplace_back("--own_slots");
   if (!input.device_nodes.empty()) job_words.emplace_back("--slot_nodes");
   append(job_words, agent_options(options, input));
   set(rank.environment, kJobVariable, format_words(job_words));
   if (options.ssh_port && one.ssh_arguments != nullptr) {
     const auto before = env(one.ssh_arguments);
-    set(rank.environment, one.ssh_arguments, (before ? *before + " " : "") + "-p " + std::to_string(*options.ssh_port));
+    set(rank.environment, one.ssh_arguments,
+        (before ? *before + " " : "") + "-p " + std::to_string(*options.ssh_port));
   }
   if (options.ssh_port && one.runner == Runner::slurm)
     throw Error(ErrorCode::unsupported, kWhere,
-                {.what = "--ssh_port has no meaning with --launcher slurm", .hint = "leave it out: srun uses no ssh"});
+                {.what = "--ssh_port has no meaning with --launcher slurm",
+                 .hint = "leave it out: srun uses no ssh"});
 
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};

@@ -28,10 +28,11 @@ std::vector<std::string> limits() {
 }
 
 /// What runs a line of a host's shell there.
-std::vector<std::string> words_to_reach(const Options& options, const std::string& host, const std::string& command,
-                                        PdshPipes pipes) {
+std::vector<std::string> words_to_reach(const Options& options, const std::string& host,
+                                        const std::string& command, PdshPipes pipes) {
   if (options.runner == Runner::pdsh) return pdsh_words(options, limits(), host, command, pipes);
-  std::vector<std::string> out{"ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no"};
+  std::vector<std::string> out{"ssh",           "-T", "-o",
+                               "BatchMode=yes", "-o", "PasswordAuthentication=no"};
   if (options.ssh_port) out.insert(out.end(), {"-p", std::to_string(*options.ssh_port)});
   for (auto& word : split_words(options.runner_arguments)) out.push_back(std::move(word));
   for (auto& word : limits()) out.push_back(std::move(word));
@@ -41,7 +42,9 @@ std::vector<std::string> words_to_reach(const Options& options, const std::strin
 
 }  // namespace
 
-int silence_of_connections() { return static_cast<int>(env_int("ANYACCEL_LAUNCH_SILENCE", 0, 1000000).value_or(30)); }
+int silence_of_connections() {
+  return static_cast<int>(env_int("ANYACCEL_LAUNCH_SILENCE", 0, 1000000).value_or(30));
+}
 
 std::vector<std::string> split_words(std::string_view line) {
   std::vector<std::string> out;
@@ -75,10 +78,12 @@ std::string remote_command(const Options& options, const JobInput& input, std::s
                            const std::string& program) {
   std::vector<std::string> words{"env"};
   for (const auto& [name, value] : passed_on(input)) words.push_back(assignment(name, value));
-  words.insert(words.end(), {program, "launch", "--agent", "--silence", std::to_string(silence_of_connections()),
-                             "--no_ssh", "--node_rank", std::to_string(host)});
+  words.insert(words.end(),
+               {program, "launch", "--agent", "--silence", std::to_string(silence_of_connections()),
+                "--no_ssh", "--node_rank", std::to_string(host)});
   for (auto& word : agent_options(options, input)) words.push_back(std::move(word));
-  return "cd " + shell_quoted({std::filesystem::current_path().string()}) + " && exec " + shell_quoted(words);
+  return "cd " + shell_quoted({std::filesystem::current_path().string()}) + " && exec " +
+         shell_quoted(words);
 }
 
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program) {
@@ -91,7 +96,8 @@ Job ssh_job(const Options& options, const JobInput& input, const std::string& pr
   for (const auto& host : input.hosts) job.world_size += static_cast<int>(host.slots.size());
   for (std::size_t i = 0; i < input.hosts.size(); ++i) {
     JobRank rank{.rank = static_cast<int>(i), .host = input.hosts[i].name};
-    rank.command = words_to_reach(options, rank.host, remote_command(options, input, i, program), PdshPipes::launcher);
+    rank.command = words_to_reach(options, rank.host, remote_command(options, input, i, program),
+                                  PdshPipes::launcher);
     job.ranks.push_back(std::move(rank));
   }
   return job;
@@ -99,22 +105,25 @@ Job ssh_job(const Options& options, const JobInput& input, const std::string& pr
 
 std::string address_of(const Options& options, const std::string& host) {
   if (options.runner == Runner::pdsh) check_pdsh();
-  const auto words =
-      words_to_reach(options, host, options.master_addr.empty() ? "hostname -I" : "true", PdshPipes::pdsh);
+  const auto words = words_to_reach(
+      options, host, options.master_addr.empty() ? "hostname -I" : "true", PdshPipes::pdsh);
   const auto [text, status] = output_of(words);
   if (status != 0)
     throw Error(ErrorCode::unavailable, "launch",
                 {.what = host + " cannot be reached by ssh",
                  .got = status > 0 && WIFEXITED(status)
-                            ? "exit code " + std::to_string(WEXITSTATUS(status)) + " of " + shell_quoted(words)
+                            ? "exit code " + std::to_string(WEXITSTATUS(status)) + " of " +
+                                  shell_quoted(words)
                             : "no answer",
-                 .hint = "let ssh reach it without a password; --master_addr and --no_ssh_check skip this question"});
+                 .hint = "let ssh reach it without a password; --master_addr and --no_ssh_check "
+                         "skip this question"});
   if (!options.master_addr.empty()) return options.master_addr;
   const auto first = split_words(text.substr(0, text.find_first_of("'\"\\\\")));
   if (first.empty())
-    throw Error(
-        ErrorCode::unavailable, "launch",
-        {.what = host + " did not say its address", .got = "nothing from `hostname -I`", .hint = "give --master_addr"});
+    throw Error(ErrorCode::unavailable, "launch",
+                {.what = host + " did not say its address",
+                 .got = "nothing from `hostname -I`",
+                 .hint = "give --master_addr"});
   return first.front();
 }
 

@@ -11,8 +11,12 @@ constexpr int kNamed = 8;
 
 }  // namespace
 
-StartTimeout::StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit, Clock::time_point now)
-    : hosts_(std::move(hosts)), limit_(limit), last_(now), watching_(limit.count() > 0 && !hosts_.empty()) {}
+StartTimeout::StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit,
+                           Clock::time_point now)
+    : hosts_(std::move(hosts)),
+      limit_(limit),
+      last_(now),
+      watching_(limit.count() > 0 && !hosts_.empty()) {}
 
 int StartTimeout::milliseconds(Clock::time_point now) const {
   if (!watching_) return -1;
@@ -32,7 +36,10 @@ std::string StartTimeout::missing(const std::set<int>& started, Clock::time_poin
   int more = -kNamed;
   for (std::size_t i = 0; i < hosts_.size(); ++i)
     if (!started.contains(static_cast<int>(i)) && ++more <= 0)
-      out.append(out.empty() ? "rank " : ", rank ").append(std::to_string(i)).append(" on ").append(hosts_[i]);
+      out.append(out.empty() ? "rank " : ", rank ")
+          .append(std::to_string(i))
+          .append(" on ")
+          .append(hosts_[i]);
   return more > 0 ? out + " and " + std::to_string(more) + " more" : out;
 }
 

@@ -15,7 +15,8 @@ bool open_terminal(int ends[2]) noexcept {
   ends[0] = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   if (ends[0] < 0) return false;
   char name[128];
-  if (::grantpt(ends[0]) == 0 && ::unlockpt(ends[0]) == 0 && ::ptsname_r(ends[0], name, sizeof name) == 0)
+  if (::grantpt(ends[0]) == 0 && ::unlockpt(ends[0]) == 0 &&
+      ::ptsname_r(ends[0], name, sizeof name) == 0)
     ends[1] = ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
   termios settings{};
   if (ends[1] >= 0 && ::tcgetattr(ends[1], &settings) == 0) {

@@ -18,11 +18,13 @@ void check_list(const Machine& machine, const CpuList& list) {
   const auto usable = topology::intersect(list, allowed);
   if (usable.size() == list.size() && !list.empty()) return;
   CpuList missing;
-  std::set_difference(list.begin(), list.end(), usable.begin(), usable.end(), std::back_inserter(missing));
-  throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = "--bind_core_list has CPUs that are not there or that this process may not use",
-               .got = list.empty() ? "an empty list" : topology::format_cpu_list(missing),
-               .want = "some of " + topology::format_cpu_list(allowed)});
+  std::set_difference(list.begin(), list.end(), usable.begin(), usable.end(),
+                      std::back_inserter(missing));
+  throw Error(
+      ErrorCode::invalid_argument, kWhere,
+      {.what = "--bind_core_list has CPUs that are not there or that this process may not use",
+       .got = list.empty() ? "an empty list" : topology::format_cpu_list(missing),
+       .want = "some of " + topology::format_cpu_list(allowed)});
 }
 
 }  // namespace
@@ -35,7 +37,8 @@ Cores usable_cores(const Machine& machine, const PlanOptions& options) {
   if (options.core_list) check_list(machine, *options.core_list);
   Cores cores;
   for (const auto& core : machine.cores) {
-    auto cpus = options.core_list ? topology::intersect(core.cpus, *options.core_list) : CpuList{core.cpus.front()};
+    auto cpus = options.core_list ? topology::intersect(core.cpus, *options.core_list)
+                                  : CpuList{core.cpus.front()};
     if (cpus.empty()) continue;
     cores.all.push_back(cores.cpus.size());
     cores.cpus.push_back(std::move(cpus));
@@ -43,7 +46,8 @@ Cores usable_cores(const Machine& machine, const PlanOptions& options) {
   }
   const auto total = cores.all.size();
   const int asked = options.reserve_cores;
-  if (total == 0) throw Error(ErrorCode::unavailable, kWhere, {.what = "the machine has no core for a rank"});
+  if (total == 0)
+    throw Error(ErrorCode::unavailable, kWhere, {.what = "the machine has no core for a rank"});
   if (asked < 0 || static_cast<std::size_t>(asked) >= total)
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "--reserve_cores leaves no core to the ranks",

@@ -50,8 +50,8 @@ at::Tensor OpOptimizer<Options>::step(LossClosure closure) {
         slot = std::move(fresh);
       }
       auto& state = static_cast<ParamState&>(*slot);
-      auto& [batch, states] =
-          batches[{parameter.device().str(), parameter.scalar_type(), grad.scalar_type(), state.step()}];
+      auto& [batch, states] = batches[{parameter.device().str(), parameter.scalar_type(),
+                                       grad.scalar_type(), state.step()}];
       batch.params.push_back(parameter);
       batch.grads.push_back(grad);
       if (state.exp_avg().defined()) batch.exp_avg.push_back(state.exp_avg());
@@ -99,19 +99,21 @@ at::Tensor noop_flag(const at::Tensor& parameter) {
 
 CPUAdam::CPUAdam(const ParamGroups& groups, AdamOptions defaults)
     : OpOptimizer(groups, defaults),
-      op_(std::make_unique<ops::CPUAdam>(ops::CPUAdamOptions{.lr = defaults.lr(),
-                                                             .beta1 = std::get<0>(defaults.betas()),
-                                                             .beta2 = std::get<1>(defaults.betas()),
-                                                             .eps = defaults.eps(),
-                                                             .weight_decay = defaults.weight_decay(),
-                                                             .bias_correction = defaults.bias_correction(),
-                                                             .adamw_mode = defaults.adamw_mode()})) {}
+      op_(std::make_unique<ops::CPUAdam>(
+          ops::CPUAdamOptions{.lr = defaults.lr(),
+                              .beta1 = std::get<0>(defaults.betas()),
+                              .beta2 = std::get<1>(defaults.betas()),
+                              .eps = defaults.eps(),
+                              .weight_decay = defaults.weight_decay(),
+                              .bias_correction = defaults.bias_correction(),
+                              .adamw_mode = defaults.adamw_mode()})) {}
 
 void CPUAdam::update(const AdamOptions& options, std::int64_t step, Batch& batch) {
   auto& o = op_->options();
   if (options.adamw_mode() != o.adamw_mode)
     throw Error(ErrorCode::invalid_argument, "CPUAdam::step",
-                {.what = "a group's adamw_mode differs from the optimizer's", .hint = "create one optimizer per mode"});
+                {.what = "a group's adamw_mode differs from the optimizer's",
+                 .hint = "create one optimizer per mode"});
   o.lr = options.lr();
   std::tie(o.beta1, o.beta2) = options.betas();
   o.eps = options.eps();
@@ -131,7 +133,8 @@ CPUAdagrad::CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults)
           .lr = defaults.lr(), .eps = defaults.eps(), .weight_decay = defaults.weight_decay()})) {}
 
 void CPUAdagrad::update(const AdagradOptions& options, std::int64_t step, Batch& batch) {
-  op_->options() = {.lr = options.lr(), .eps = options.eps(), .weight_decay = options.weight_decay()};
+  op_->options() = {
+      .lr = options.lr(), .eps = options.eps(), .weight_decay = options.weight_decay()};
   op_->set_steps(step - 1);
   op_->step(batch.params, batch.grads, batch.exp_avg_sq);
 }
@@ -142,10 +145,11 @@ void CPUAdagrad::create_state(const at::Tensor& parameter, ParamState& state) co
 
 CPULion::CPULion(const ParamGroups& groups, LionOptions defaults)
     : OpOptimizer(groups, defaults),
-      op_(std::make_unique<ops::CPULion>(ops::CPULionOptions{.lr = defaults.lr(),
-                                                             .beta1 = std::get<0>(defaults.betas()),
-                                                             .beta2 = std::get<1>(defaults.betas()),
-                                                             .weight_decay = defaults.weight_decay()})) {}
+      op_(std::make_unique<ops::CPULion>(
+          ops::CPULionOptions{.lr = defaults.lr(),
+                              .beta1 = std::get<0>(defaults.betas()),
+                              .beta2 = std::get<1>(defaults.betas()),
+                              .weight_decay = defaults.weight_decay()})) {}
 
 void CPULion::update(const LionOptions& options, std::int64_t step, Batch& batch) {
   op_->options() = {.lr = options.lr(),
@@ -160,25 +164,27 @@ void CPULion::create_state(const at::Tensor& parameter, ParamState& state) const
   state.exp_avg(zeros_of(parameter, at::kFloat));
 }
 
-using MultiTensorAdam = void(std::int64_t, const at::Tensor&, at::TensorList, at::TensorList, at::TensorList,
-                             at::TensorList, double, double, double, double, std::int64_t, std::int64_t, std::int64_t,
-                             double);
+using MultiTensorAdam = void(std::int64_t, const at::Tensor&, at::TensorList, at::TensorList,
+                             at::TensorList, at::TensorList, double, double, double, double,
+                             std::int64_t, std::int64_t, std::int64_t, double);
 
 static const c10::TypedOperatorHandle<MultiTensorAdam>& adam_op() {
   static const auto op = ops::load_op<MultiTensorAdam>("FusedAdamBuilder", "multi_tensor_adam");
   return op;
 }
 
-FusedAdam::FusedAdam(const ParamGroups& groups, AdamOptions defaults) : OpOptimizer(groups, std::move(defaults)) {
+FusedAdam::FusedAdam(const ParamGroups& groups, AdamOptions defaults)
+    : OpOptimizer(groups, std::move(defaults)) {
   adam_op();
 }
 
 void FusedAdam::update(const AdamOptions& options, std::int64_t step, Batch& batch) {
   const auto [beta1, beta2] = options.betas();
   ops::calling("FusedAdam::step", [&, b1 = beta1, b2 = beta2] {
-    adam_op().call(chunk_size, noop_flag(batch.params[0]), batch.grads, batch.params, batch.exp_avg, batch.exp_avg_sq,
-                   options.lr(), b1, b2, options.eps(), step, options.adamw_mode() ? 1 : 0,
-                   options.bias_correction() ? 1 : 0, options.weight_decay());
+    adam_op().call(chunk_size, noop_flag(batch.params[0]), batch.grads, batch.params, batch.exp_avg,
+                   batch.exp_avg_sq, options.lr(), b1, b2, options.eps(), step,
+                   options.adamw_mode() ? 1 : 0, options.bias_correction() ? 1 : 0,
+                   options.weight_decay());
   });
 }
 
@@ -187,23 +193,24 @@ void FusedAdam::create_state(const at::Tensor& parameter, ParamState& state) con
   state.exp_avg(zeros_of(parameter, dtype)).exp_avg_sq(zeros_of(parameter, dtype));
 }
 
-using MultiTensorLion = void(std::int64_t, const at::Tensor&, at::TensorList, at::TensorList, at::TensorList, double,
-                             double, double, std::int64_t, double);
+using MultiTensorLion = void(std::int64_t, const at::Tensor&, at::TensorList, at::TensorList,
+                             at::TensorList, double, double, double, std::int64_t, double);
 
 static const c10::TypedOperatorHandle<MultiTensorLion>& lion_op() {
   static const auto op = ops::load_op<MultiTensorLion>("FusedLionBuilder", "multi_tensor_lion");
   return op;
 }
 
-FusedLion::FusedLion(const ParamGroups& groups, LionOptions defaults) : OpOptimizer(groups, std::move(defaults)) {
+FusedLion::FusedLion(const ParamGroups& groups, LionOptions defaults)
+    : OpOptimizer(groups, std::move(defaults)) {
   lion_op();
 }
 
 void FusedLion::update(const LionOptions& options, std::int64_t step, Batch& batch) {
   const auto [beta1, beta2] = options.betas();
   ops::calling("FusedLion::step", [&, b1 = beta1, b2 = beta2] {
-    lion_op().call(chunk_size, noop_flag(batch.params[0]), batch.grads, batch.params, batch.exp_avg, options.lr(), b1,
-                   b2, step, options.weight_decay());
+    lion_op().call(chunk_size, noop_flag(batch.params[0]), batch.grads, batch.params, batch.exp_avg,
+                   options.lr(), b1, b2, step, options.weight_decay());
   });
 }
 
@@ -211,16 +218,17 @@ void FusedLion::create_state(const at::Tensor& parameter, ParamState& state) con
   state.exp_avg(zeros_of(parameter, parameter.scalar_type()));
 }
 
-using Lamb = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                        double, double, double, double, double, double, double, std::int64_t, std::int64_t,
-                        std::int64_t, double);
+using Lamb = at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                        const at::Tensor&, double, double, double, double, double, double, double,
+                        std::int64_t, std::int64_t, std::int64_t, double);
 
 static const c10::TypedOperatorHandle<Lamb>& lamb_op() {
   static const auto op = ops::load_op<Lamb>("FusedLambBuilder", "lamb");
   return op;
 }
 
-FusedLamb::FusedLamb(const ParamGroups& groups, LambOptions defaults) : OpOptimizer(groups, std::move(defaults)) {
+FusedLamb::FusedLamb(const ParamGroups& groups, LambOptions defaults)
+    : OpOptimizer(groups, std::move(defaults)) {
   lamb_op();
 }
 
@@ -228,10 +236,11 @@ void FusedLamb::update(const LambOptions& options, std::int64_t step, Batch& bat
   const auto [beta1, beta2] = options.betas();
   for (std::size_t i = 0; i < batch.params.size(); ++i)
     ops::calling("FusedLamb::step", [&, b1 = beta1, b2 = beta2] {
-      lamb_op().call(batch.params[i], at::empty({0}, batch.params[i].options().requires_grad(false)), batch.exp_avg[i],
-                     batch.exp_avg_sq[i], batch.grads[i], options.lr(), b1, b2, options.max_coeff(),
-                     options.min_coeff(), options.eps(), 1.0, step, 1, options.bias_correction() ? 1 : 0,
-                     options.weight_decay());
+      lamb_op().call(batch.params[i],
+                     at::empty({0}, batch.params[i].options().requires_grad(false)),
+                     batch.exp_avg[i], batch.exp_avg_sq[i], batch.grads[i], options.lr(), b1, b2,
+                     options.max_coeff(), options.min_coeff(), options.eps(), 1.0, step, 1,
+                     options.bias_correction() ? 1 : 0, options.weight_decay());
     });
 }
 

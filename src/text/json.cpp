@@ -19,8 +19,8 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
-/// Throws for input that the parser accepts: deep nesting, and duplicate keys, of which it silently keeps the last. A
-/// parser callback could check the same, but visits all siblings for each object.
+/// Throws for input that the parser accepts: deep nesting, and duplicate keys, of which it silently
+/// keeps the last. A parser callback could check the same, but visits all siblings for each object.
 template <typename J>
 class Check final : public nlohmann::json_sax<J> {
  public:
@@ -30,7 +30,9 @@ class Check final : public nlohmann::json_sax<J> {
   bool boolean(bool) override { return true; }
   bool number_integer(typename J::number_integer_t) override { return true; }
   bool number_unsigned(typename J::number_unsigned_t) override { return true; }
-  bool number_float(typename J::number_float_t, const typename J::string_t&) override { return true; }
+  bool number_float(typename J::number_float_t, const typename J::string_t&) override {
+    return true;
+  }
   bool string(typename J::string_t&) override { return true; }
   bool binary(typename J::binary_t&) override { return true; }
   bool start_object(std::size_t) override {
@@ -39,7 +41,8 @@ class Check final : public nlohmann::json_sax<J> {
   }
   bool key(typename J::string_t& name) override {
     if (keys_.back().insert(name).second) return true;
-    throw Error(ErrorCode::corrupt, kWhere, {.what = source_ + " has the key " + quoted_text(name) + " twice"});
+    throw Error(ErrorCode::corrupt, kWhere,
+                {.what = source_ + " has the key " + quoted_text(name) + " twice"});
   }
   bool end_object() override {
     keys_.pop_back();
@@ -52,7 +55,9 @@ class Check final : public nlohmann::json_sax<J> {
     return true;
   }
   /// J::parse() reports the error.
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
 
  private:
   bool enter() {
@@ -88,7 +93,8 @@ J parse(std::string_view text, const std::string& source, const JsonLimits& limi
 template <typename J>
 J object_only(J value, const std::string& source) {
   if (!value.is_object()) {
-    throw Error(ErrorCode::corrupt, kWhere, {.what = source + " holds no JSON object", .got = excerpt(value)});
+    throw Error(ErrorCode::corrupt, kWhere,
+                {.what = source + " holds no JSON object", .got = excerpt(value)});
   }
   return value;
 }
@@ -100,14 +106,16 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
 }
 
 Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits) {
-  return object_only(parse<Json>(read_file(path, limits.max_bytes), path.string(), limits), path.string());
+  return object_only(parse<Json>(read_file(path, limits.max_bytes), path.string(), limits),
+                     path.string());
 }
 
 SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits) {
   return parse_sorted_json_object(read_file(path, limits.max_bytes), path.string(), limits);
 }
 
-SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits) {
+SortedJson parse_sorted_json_object(std::string_view text, const std::string& source,
+                                    const JsonLimits& limits) {
   return object_only(parse<SortedJson>(text, source, limits), source);
 }
 
@@ -120,7 +128,9 @@ const J* BasicJsonReader<J>::find(const std::string& key) const {
 template <typename J>
 void BasicJsonReader<J>::fail(const std::string& key, const J& value, const char* want) const {
   throw Error(ErrorCode::corrupt, kWhere,
-              {.what = source_ + ": wrong value of " + quoted_text(key), .got = excerpt(value), .want = want});
+              {.what = source_ + ": wrong value of " + quoted_text(key),
+               .got = excerpt(value),
+               .want = want});
 }
 
 template <typename J>
@@ -134,9 +144,9 @@ std::optional<std::int64_t> BasicJsonReader<J>::integer(const std::string& key, 
   const J* value = find(key);
   if (!value) return std::nullopt;
   const std::string want = "a whole number in " + std::to_string(low) + ".." + std::to_string(high);
-  const bool fits = value->is_number_unsigned()
-                        ? value->template get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)
-                        : value->is_number_integer();
+  const bool fits = value->is_number_unsigned() ? value->template get<std::uint64_t>() <=
+                                                      static_cast<std::uint64_t>(INT64_MAX)
+                                                : value->is_number_integer();
   if (!fits) fail(key, *value, want.c_str());
   const auto number = value->template get<std::int64_t>();
   if (number < low || number > high) fail(key, *value, want.c_str());
@@ -147,7 +157,8 @@ template <typename J>
 std::optional<double> BasicJsonReader<J>::number(const std::string& key) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
-  if (!value->is_number() || !std::isfinite(value->template get<double>())) fail(key, *value, "a number");
+  if (!value->is_number() || !std::isfinite(value->template get<double>()))
+    fail(key, *value, "a number");
   return value->template get<double>();
 }
 
@@ -182,7 +193,8 @@ const J* BasicJsonReader<J>::array(const std::string& key) const {
 }
 
 template <typename J>
-std::int64_t BasicJsonReader<J>::required_integer(const std::string& key, std::int64_t low, std::int64_t high) const {
+std::int64_t BasicJsonReader<J>::required_integer(const std::string& key, std::int64_t low,
+                                                  std::int64_t high) const {
   if (auto value = integer(key, low, high)) return *value;
   throw Error(ErrorCode::corrupt, kWhere, {.what = source_ + " lacks " + quoted_text(key)});
 }

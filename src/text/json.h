@@ -1,4 +1,5 @@
-// Reading JSON that somebody else wrote: bounded in size and depth, and every complaint names the file.
+// Reading JSON that somebody else wrote: bounded in size and depth, and every complaint names the
+// file.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,12 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
-/// Keys in alphabetic order with logarithmic lookup, for objects with many keys such as vocabularies.
+/// Keys in alphabetic order with logarithmic lookup, for objects with many keys such as
+/// vocabularies.
 using SortedJson = nlohmann::json;
 
-/// Limits for JSON text. Deeper or larger input is `corrupt`. The defaults are for a model's settings.
+/// Limits for JSON text. Deeper or larger input is `corrupt`. The defaults are for a model's
+/// settings.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{32} << 20;
   int max_depth = 64;
@@ -25,25 +28,31 @@ struct JsonLimits {
 /// For files that list a model's tokens or tensors.
 inline constexpr JsonLimits kLargeJson{.max_bytes = std::size_t{256} << 20};
 
-/// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is beyond the limits, or
-/// has a key twice in one object.
-ANYACCEL_API Json parse_json(std::string_view text, const std::string& source, const JsonLimits& limits = {});
+/// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is
+/// beyond the limits, or has a key twice in one object.
+ANYACCEL_API Json parse_json(std::string_view text, const std::string& source,
+                             const JsonLimits& limits = {});
 
 /// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
-ANYACCEL_API Json read_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
-SortedJson read_sorted_json_object(const std::filesystem::path& path, const JsonLimits& limits = {});
+ANYACCEL_API Json read_json_object(const std::filesystem::path& path,
+                                   const JsonLimits& limits = {});
+SortedJson read_sorted_json_object(const std::filesystem::path& path,
+                                   const JsonLimits& limits = {});
 /// Like read_sorted_json_object(), for a text.
-SortedJson parse_sorted_json_object(std::string_view text, const std::string& source, const JsonLimits& limits = {});
+SortedJson parse_sorted_json_object(std::string_view text, const std::string& source,
+                                    const JsonLimits& limits = {});
 
-/// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and key; a key whose
-/// value is null counts as absent.
+/// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and
+/// key; a key whose value is null counts as absent.
 template <typename J>
 class BasicJsonReader {
  public:
-  BasicJsonReader(const J& object, std::string source) : object_(object), source_(std::move(source)) {}
+  BasicJsonReader(const J& object, std::string source)
+      : object_(object), source_(std::move(source)) {}
 
   bool has(const std::string& key) const;
-  std::optional<std::int64_t> integer(const std::string& key, std::int64_t low, std::int64_t high) const;
+  std::optional<std::int64_t> integer(const std::string& key, std::int64_t low,
+                                      std::int64_t high) const;
   std::optional<double> number(const std::string& key) const;
   std::optional<bool> boolean(const std::string& key) const;
   std::optional<std::string> string(const std::string& key) const;

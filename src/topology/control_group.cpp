@@ -34,7 +34,8 @@ std::string unescape(std::string_view text) {
       out += text[i];
       continue;
     }
-    out += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+    out +=
+        static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
     i += 3;
   }
   return out;
@@ -45,22 +46,26 @@ bool has_word(std::string_view list, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// This process's path in the hierarchy of version 2 (line "0::PATH") or of a controller of v1 ("N:memory:PATH").
+/// This process's path in the hierarchy of version 2 (line "0::PATH") or of a controller of v1
+/// ("N:memory:PATH").
 std::optional<std::string> own_path(std::string_view cgroup, std::string_view controller, bool v2) {
   for (const auto line : split(cgroup, '\n')) {
     const auto first = line.find(':');
     const auto second = line.find(':', first + 1);
     if (first == std::string_view::npos || second == std::string_view::npos) continue;
     const auto controllers = line.substr(first + 1, second - first - 1);
-    const bool matches = v2 ? line.substr(0, first) == "0" && controllers.empty() : has_word(controllers, controller);
+    const bool matches = v2 ? line.substr(0, first) == "0" && controllers.empty()
+                            : has_word(controllers, controller);
     if (matches) return std::string(line.substr(second + 1));
   }
   return std::nullopt;
 }
 
 /// From the process's own group up to where the hierarchy is mounted.
-std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root, const std::string& own) {
-  // In a container without a namespace of its own the path is the host's, and what is mounted is its lower end.
+std::vector<fs::path> chain(const fs::path& mount, const std::string& mount_root,
+                            const std::string& own) {
+  // In a container without a namespace of its own the path is the host's, and what is mounted is
+  // its lower end.
   fs::path below = fs::path(own).lexically_relative(mount_root);
   if (below.empty() || *below.begin() == "..") below = ".";
   std::vector<fs::path> folders;
@@ -90,9 +95,15 @@ struct MemoryGroup {
 };
 
 MemoryGroup memory_group(const fs::path& folder, bool v2, bool parent) {
-  if (v2) return {folder / "memory.max", folder / "memory.current", folder / "memory.stat", {}, "inactive_file"};
-  return {folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes", folder / "memory.stat",
-          parent ? folder / "memory.use_hierarchy" : fs::path(), "total_inactive_file"};
+  if (v2)
+    return {folder / "memory.max",
+            folder / "memory.current",
+            folder / "memory.stat",
+            {},
+            "inactive_file"};
+  return {folder / "memory.limit_in_bytes", folder / "memory.usage_in_bytes",
+          folder / "memory.stat", parent ? folder / "memory.use_hierarchy" : fs::path(),
+          "total_inactive_file"};
 }
 
 /// Takes one group's limit over; "max" and v1's huge number are no limit.
@@ -154,9 +165,10 @@ std::vector<GroupFolders> groups_of(const std::optional<std::string>& cgroup, st
   return groups;
 }
 
-/// The groups that limit a process's memory, as /proc/self/cgroup has them. Kept, because reading and parsing all mounts takes most of
-/// the time of asking for memory: mounted hierarchies are taken to stay, and a process that is moved has another text. No lock, which a
-/// child by fork might find taken.
+/// The groups that limit a process's memory, as /proc/self/cgroup has them. Kept, because reading
+/// and parsing all mounts takes most of the time of asking for memory: mounted hierarchies are
+/// taken to stay, and a process that is moved has another text. No lock, which a child by fork
+/// might find taken.
 struct KnownGroups {
   std::string root;
   std::string cgroup;
@@ -172,7 +184,8 @@ const std::vector<MemoryGroup>& memory_groups(const fs::path& root) {
     if (known->cgroup == cgroup.value_or("") && known->root == root.native()) return known->groups;
   auto* made = new KnownGroups{root.native(), cgroup.value_or(""), {}, first};
   for (const auto& [v2, folders] : groups_of(cgroup, "memory.max", root))
-    for (const auto& folder : folders) made->groups.push_back(memory_group(folder, v2, &folder != &folders.front()));
+    for (const auto& folder : folders)
+      made->groups.push_back(memory_group(folder, v2, &folder != &folders.front()));
   while (!newest.compare_exchange_weak(made->older, made, std::memory_order_acq_rel)) {
   }
   return made->groups;
@@ -189,12 +202,14 @@ double control_group_processors(const fs::path& root) {
   for (const auto& group : control_groups("cpu.max", root))
     for (const auto& folder : group.folders) {
       // v2: "QUOTA PERIOD" or "max PERIOD" in microseconds; v1: two files, -1 for none.
-      const auto text = try_read_file(folder / (group.v2 ? "cpu.max" : "cpu.cfs_quota_us")).value_or("");
+      const auto text =
+          try_read_file(folder / (group.v2 ? "cpu.max" : "cpu.cfs_quota_us")).value_or("");
       const auto quota = number_after(text, "");
       const auto space = text.find(' ');
-      const auto period = !group.v2                    ? number_in(folder / "cpu.cfs_period_us")
-                          : space == std::string::npos ? std::nullopt
-                                                       : number_after(std::string_view(text).substr(space + 1), "");
+      const auto period = !group.v2 ? number_in(folder / "cpu.cfs_period_us")
+                          : space == std::string::npos
+                              ? std::nullopt
+                              : number_after(std::string_view(text).substr(space + 1), "");
       if (quota && period && *quota > 0 && *period > 0)
         least = std::min(least, static_cast<double>(*quota) / static_cast<double>(*period));
     }
@@ -203,7 +218,8 @@ double control_group_processors(const fs::path& root) {
 
 MemoryAmount control_group_memory(const fs::path& root) {
   using Clock = std::chrono::steady_clock;
-  // That nothing limits this process is not asked again for a second: it takes three times what the rest of the answer takes.
+  // That nothing limits this process is not asked again for a second: it takes three times what the
+  // rest of the answer takes.
   static std::atomic<Clock::duration> unlimited_until{Clock::duration::min()};
   const bool real = root.native() == "/";
   const auto now = Clock::now().time_since_epoch();

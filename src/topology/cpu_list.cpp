@@ -13,14 +13,16 @@ namespace {
 constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from filling the memory
 
 [[noreturn]] void fail(std::string_view text) {
-  throw Error(ErrorCode::invalid_argument, "cpu list",
-              {.what = "not a list of CPU numbers", .got = std::string(text), .want = "for example 0-3,8"});
+  throw Error(
+      ErrorCode::invalid_argument, "cpu list",
+      {.what = "not a list of CPU numbers", .got = std::string(text), .want = "for example 0-3,8"});
 }
 
 int number(std::string_view part, std::string_view whole) {
   int value = 0;
   const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-  if (error != std::errc() || stop != part.data() + part.size() || value < 0 || value > kHighestCpu) fail(whole);
+  if (error != std::errc() || stop != part.data() + part.size() || value < 0 || value > kHighestCpu)
+    fail(whole);
   return value;
 }
 

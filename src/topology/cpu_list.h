@@ -12,7 +12,8 @@ namespace anyaccel::topology {
 /// Operating system's CPU numbers, ascending, each once.
 using CpuList = std::vector<int>;
 
-/// Reads such a list, sorted or not; "" is the empty list. Throws `invalid_argument` for anything else.
+/// Reads such a list, sorted or not; "" is the empty list. Throws `invalid_argument` for anything
+/// else.
 CpuList parse_cpu_list(std::string_view text);
 /// Writes it with ranges.
 ANYACCEL_API std::string format_cpu_list(const CpuList& cpus);

@@ -1,4 +1,5 @@
-// The reader on hwloc. Only what a Machine holds is discovered: no devices, no caches, no plugins of hwloc.
+// The reader on hwloc. Only what a Machine holds is discovered: no devices, no caches, no plugins
+// of hwloc.
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +31,8 @@ hwloc_uint64_t bandwidth(hwloc_topology_t topology, hwloc_obj_t node) {
   from.type = HWLOC_LOCATION_TYPE_CPUSET;
   from.location.cpuset = node->cpuset;
   hwloc_uint64_t value = 0;
-  if (hwloc_memattr_get_value(topology, HWLOC_MEMATTR_ID_BANDWIDTH, node, &from, 0, &value) != 0) return 0;
+  if (hwloc_memattr_get_value(topology, HWLOC_MEMATTR_ID_BANDWIDTH, node, &from, 0, &value) != 0)
+    return 0;
   return value;
 }
 
@@ -43,9 +45,10 @@ MemoryKind kind_by_name(std::string_view name) {
   return MemoryKind::other;
 }
 
-/// By hwloc's name for it. Without a name, a node that shares its CPUs with an earlier one has none of its
-/// own: it is HBM when the firmware states twice the bandwidth, otherwise we do not know.
-MemoryKind kind_of(hwloc_topology_t topology, hwloc_obj_t node, const std::vector<hwloc_obj_t>& earlier) {
+/// By hwloc's name for it. Without a name, a node that shares its CPUs with an earlier one has none
+/// of its own: it is HBM when the firmware states twice the bandwidth, otherwise we do not know.
+MemoryKind kind_of(hwloc_topology_t topology, hwloc_obj_t node,
+                   const std::vector<hwloc_obj_t>& earlier) {
   const std::string_view subtype = node->subtype == nullptr ? "" : node->subtype;
   if (!subtype.empty()) return kind_by_name(subtype);
   if (hwloc_obj_get_info_by_name(node, "PCIBusID") != nullptr) return MemoryKind::device;
@@ -69,9 +72,11 @@ std::string info(hwloc_topology_t topology, const char* name) {
 
 void read_nodes(hwloc_topology_t topology, Machine& machine) {
   std::vector<hwloc_obj_t> objects;
-  for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)
+  for (hwloc_obj_t node = nullptr;
+       (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));)
     objects.push_back(node);
-  std::sort(objects.begin(), objects.end(), [](auto a, auto b) { return a->os_index < b->os_index; });
+  std::sort(objects.begin(), objects.end(),
+            [](auto a, auto b) { return a->os_index < b->os_index; });
   const auto allowed = hwloc_topology_get_allowed_nodeset(topology);
   const auto allowed_cpus = to_list(hwloc_topology_get_allowed_cpuset(topology));
   std::vector<hwloc_obj_t> earlier;
@@ -131,10 +136,12 @@ Machine read_machine(const std::filesystem::path& xml_file) {
   // Read here, because hwloc says the same for a missing file as for a broken one.
   const std::string xml = read_input(xml_file);
   if (xml.size() >= std::numeric_limits<int>::max())
-    throw Error(ErrorCode::corrupt, "topology", {.what = "too large for a saved machine: " + xml_file.string()});
+    throw Error(ErrorCode::corrupt, "topology",
+                {.what = "too large for a saved machine: " + xml_file.string()});
   const WithoutPlugins fast;
   const Topology topology;
-  if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0 ||
+  if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) !=
+          0 ||
       hwloc_topology_load(topology.get()) != 0)
     throw Error(ErrorCode::corrupt, "topology",
                 {.what = "not a machine that hwloc can read: " + xml_file.string(),

@@ -20,7 +20,8 @@ Bitmap to_bitmap(const std::vector<int>& numbers) {
   return bitmap;
 }
 
-/// Reads this machine once for both; the numbers of a plan are those of the system, which hwloc knows only when it has looked.
+/// Reads this machine once for both; the numbers of a plan are those of the system, which hwloc
+/// knows only when it has looked.
 const Topology& loaded() {
   static const auto& topology = *[] {
     const WithoutPlugins fast;
@@ -43,7 +44,8 @@ std::string reason(int error) {
 
 std::string bind_cpus(const CpuList& cpus) {
   const auto set = to_bitmap(cpus);
-  if (hwloc_set_cpubind(loaded().get(), set.get(), HWLOC_CPUBIND_THREAD | HWLOC_CPUBIND_NOMEMBIND) != 0)
+  if (hwloc_set_cpubind(loaded().get(), set.get(),
+                        HWLOC_CPUBIND_THREAD | HWLOC_CPUBIND_NOMEMBIND) != 0)
     return reason(errno);
   // Linux leaves out, without an error, what a cpuset does not allow.
   const auto given = allowed_cpus();
@@ -52,13 +54,16 @@ std::string bind_cpus(const CpuList& cpus) {
 
 std::string bind_memory(const std::vector<int>& nodes, bool strict) {
   const auto set = to_bitmap(nodes);
-  const int flags =
-      HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND | (strict ? HWLOC_MEMBIND_STRICT : 0);
-  // Without HWLOC_MEMBIND_STRICT it is a preference, for several nodes where the kernel has that (Linux 5.15).
+  const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND |
+                    (strict ? HWLOC_MEMBIND_STRICT : 0);
+  // Without HWLOC_MEMBIND_STRICT it is a preference, for several nodes where the kernel has that
+  // (Linux 5.15).
   if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
   // Docker's default profile, for one, keeps set_mempolicy for CAP_SYS_NICE.
   const bool forbidden = errno == EPERM;
-  return reason(errno) + (forbidden ? " (containers often forbid it; docker run --cap-add SYS_NICE allows it)" : "");
+  return reason(errno) +
+         (forbidden ? " (containers often forbid it; docker run --cap-add SYS_NICE allows it)"
+                    : "");
 }
 
 }  // namespace anyaccel::topology

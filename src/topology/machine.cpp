@@ -13,7 +13,8 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// The machine as far as it can be known without reading it: every allowed CPU is a core of one node.
+/// The machine as far as it can be known without reading it: every allowed CPU is a core of one
+/// node.
 Machine flat_machine() {
   Machine machine;
   machine.nodes.emplace_back();
@@ -84,7 +85,8 @@ void assign_cores(Machine& machine) {
     auto& node = machine.nodes[static_cast<std::size_t>(i)];
     for (auto& core : machine.cores) {
       // A core lies in one node as a whole, so its first thread speaks for all.
-      const bool near = std::binary_search(node.near_cpus.begin(), node.near_cpus.end(), core.cpus.front());
+      const bool near =
+          std::binary_search(node.near_cpus.begin(), node.near_cpus.end(), core.cpus.front());
       if (core.node >= 0 || !near) continue;
       core.node = i;
       node.cpus.insert(node.cpus.end(), core.cpus.begin(), core.cpus.end());

@@ -34,12 +34,14 @@ MemoryAmount host_memory(const std::filesystem::path& root) {
 MemoryAmount node_memory(const std::vector<int>& os_indices, const std::filesystem::path& root) {
   MemoryAmount sum{0, 0, {}, {}};
   for (const int index : os_indices) {
-    const auto path = root / "sys/devices/system/node" / ("node" + std::to_string(index)) / "meminfo";
+    const auto path =
+        root / "sys/devices/system/node" / ("node" + std::to_string(index)) / "meminfo";
     const auto text = try_read_file(path).value_or("");
     const auto total = number_after(text, "MemTotal:");
     const auto free = number_after(text, "MemFree:");
     if (!total || !free) return {};
-    // The kernel gives no MemAvailable for nodes: free pages, and those of files and slabs that give way.
+    // The kernel gives no MemAvailable for nodes: free pages, and those of files and slabs that
+    // give way.
     const auto reclaimable = number_after(text, "Inactive(file):").value_or(0) +
                              number_after(text, "Active(file):").value_or(0) +
                              number_after(text, "SReclaimable:").value_or(0);
@@ -64,7 +66,8 @@ std::vector<int> memory_nodes(const Machine& machine, int node) {
   std::set<int> found{own.os_index};
   for (const auto& other : machine.nodes) {
     const bool ours = other.kind == MemoryKind::hbm || other.kind == MemoryKind::other;
-    if (ours && other.cpus.empty() && !intersect(other.near_cpus, own.cpus).empty()) found.insert(other.os_index);
+    if (ours && other.cpus.empty() && !intersect(other.near_cpus, own.cpus).empty())
+      found.insert(other.os_index);
   }
   return {found.begin(), found.end()};
 }

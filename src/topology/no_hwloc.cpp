@@ -33,11 +33,13 @@ Machine read_machine() {
   node.near_cpus = allowed_cpus();
   for (const int cpu : node.near_cpus) {
     // Siblings are in one file a core; each core is made by its first thread.
-    const auto path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
+    const auto path =
+        "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
     const auto text = try_read_file(path);
     const auto siblings = text ? intersect(parse_cpu_list(*text), node.near_cpus) : CpuList{cpu};
     if (siblings.empty() || siblings.front() == cpu)
-      machine.cores.push_back({.package = 0, .node = 0, .cpus = siblings.empty() ? CpuList{cpu} : siblings});
+      machine.cores.push_back(
+          {.package = 0, .node = 0, .cpus = siblings.empty() ? CpuList{cpu} : siblings});
   }
   machine.nodes.push_back(std::move(node));
   assign_cores(machine);
@@ -46,7 +48,8 @@ Machine read_machine() {
 
 Machine read_machine(const std::filesystem::path& xml_file) {
   throw Error(ErrorCode::unsupported, "topology",
-              {.what = "cannot read the saved machine " + xml_file.string() + ": this AnyAccel was built without hwloc",
+              {.what = "cannot read the saved machine " + xml_file.string() +
+                       ": this AnyAccel was built without hwloc",
                .hint = "build without ANYACCEL_MINIMAL"});
 }
 

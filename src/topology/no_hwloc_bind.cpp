@@ -22,6 +22,8 @@ std::string bind_cpus(const CpuList& cpus) {
   return given == cpus ? "" : "the system gave CPUs " + format_cpu_list(given);
 }
 
-std::string bind_memory(const std::vector<int>&, bool) { return "this AnyAccel was built without hwloc"; }
+std::string bind_memory(const std::vector<int>&, bool) {
+  return "this AnyAccel was built without hwloc";
+}
 
 }  // namespace anyaccel::topology

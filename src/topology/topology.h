@@ -1,7 +1,8 @@
-// The machine as programs that place work see it: NUMA nodes, cores, hardware threads and kinds of memory.
-// Read from hwloc, live or from a saved XML file; a `Machine` is a plain value, so that everything decided
-// from it can be tested on machines that are not here. Needs no torch. With ANYACCEL_MINIMAL the same
-// functions answer without hwloc: one node with the CPUs that the process may use.
+// The machine as programs that place work see it: NUMA nodes, cores, hardware threads and kinds of
+// memory. Read from hwloc, live or from a saved XML file; a `Machine` is a plain value, so that
+// everything decided from it can be tested on machines that are not here. Needs no torch. With
+// ANYACCEL_MINIMAL the same functions answer without hwloc: one node with the CPUs that the process
+// may use.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,9 @@ ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 /// One core.
 struct Core {
   int package = 0;  ///< socket, counted from 0
-  int node = -1;    ///< index into Machine::nodes of the node that it belongs to; -1 when there is none
-  CpuList cpus;     ///< its hardware threads, ascending; the first one stands for the core
+  int node =
+      -1;  ///< index into Machine::nodes of the node that it belongs to; -1 when there is none
+  CpuList cpus;  ///< its hardware threads, ascending; the first one stands for the core
 };
 
 /// One NUMA node.
@@ -39,7 +41,7 @@ struct NumaNode {
   MemoryKind kind = MemoryKind::dram;
   std::int64_t memory = 0;  ///< bytes; 0 when this process may not allocate there
   CpuList cpus;             ///< hardware threads of its own; none for memory-only nodes
-  CpuList near_cpus;        ///< the threads that it is close to; for nodes with CPUs the same or more
+  CpuList near_cpus;  ///< the threads that it is close to; for nodes with CPUs the same or more
 };
 
 /// One machine, cut down to what a process may use.
@@ -57,12 +59,12 @@ struct ANYACCEL_API Machine {
 /// `unavailable` with the reason when the machine cannot be read.
 ANYACCEL_API Machine read_machine();
 
-/// A machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`; `unsupported`
-/// in a build without hwloc.
+/// A machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`;
+/// `unsupported` in a build without hwloc.
 ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 
-/// What read_machine() gave at the first call in this process; where it throws, one node with one core for
-/// each allowed CPU. Thread-safe.
+/// What read_machine() gave at the first call in this process; where it throws, one node with one
+/// core for each allowed CPU. Thread-safe.
 ANYACCEL_API const Machine& this_machine() noexcept;
 
 /// CPUs that this process may run on now.
@@ -72,9 +74,9 @@ CpuList allowed_cpus();
 /// machine does not have are ignored.
 Machine restrict_to(Machine machine, const CpuList& cpus);
 
-/// Indices into `machine.nodes` of the nodes that have cores: the devices of the cpu backend. Memory-only nodes
-/// (HBM in flat mode, device memory, CXL) are left out, and nodes of a faked NUMA layout that
-/// share the cores of another one. Never empty while the machine has cores.
+/// Indices into `machine.nodes` of the nodes that have cores: the devices of the cpu backend.
+/// Memory-only nodes (HBM in flat mode, device memory, CXL) are left out, and nodes of a faked NUMA
+/// layout that share the cores of another one. Never empty while the machine has cores.
 ANYACCEL_API std::vector<int> numa_nodes_with_cores(const Machine& machine);
 
 /// Cores of one node (an index into `machine.nodes`).
@@ -83,8 +85,8 @@ ANYACCEL_API std::vector<Core> cores_of_node(const Machine& machine, int node);
 /// Sockets that have cores.
 ANYACCEL_API int package_count(const Machine& machine);
 
-/// Gives each core to one node: DRAM before other kinds, nodes with fewer CPUs first, then by number; fills
-/// Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.
+/// Gives each core to one node: DRAM before other kinds, nodes with fewer CPUs first, then by
+/// number; fills Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.
 void assign_cores(Machine& machine);
 
 }  // namespace anyaccel::topology

@@ -37,7 +37,8 @@ class Mutant final : public sdk::Backend {
 
   DeviceIndex device_count() const noexcept override {
     const auto count = inner_.device_count();
-    if (is("device_count_zero") || (is("device_count_lost_after_fork") && ::getpid() != pid_)) return 0;
+    if (is("device_count_zero") || (is("device_count_lost_after_fork") && ::getpid() != pid_))
+      return 0;
     return is("device_count_grows") ? count + calls_++ : count;
   }
   DeviceIndex current_device() const override {
@@ -52,7 +53,8 @@ class Mutant final : public sdk::Backend {
   }
   void synchronize(DeviceIndex index) override {
     if (is("synchronize_does_nothing")) return;
-    if (is("synchronize_current_stream_only")) return inner_.current_stream(index).unwrap().synchronize();
+    if (is("synchronize_current_stream_only"))
+      return inner_.current_stream(index).unwrap().synchronize();
     if (is("synchronize_current_device_only")) index = inner_.current_device();
     try {
       inner_.synchronize(index);
@@ -61,12 +63,16 @@ class Mutant final : public sdk::Backend {
     }
     if (is("synchronize_changes_device")) inner_.set_device(index);
   }
-  bool is_initialized() const noexcept override { return !is("never_initialized") && inner_.is_initialized(); }
+  bool is_initialized() const noexcept override {
+    return !is("never_initialized") && inner_.is_initialized();
+  }
   DeviceProperties properties(DeviceIndex index) const override {
-    if (is("getters_fail_after_fork") && ::getpid() != pid_) throw std::runtime_error("the device is lost after fork");
+    if (is("getters_fail_after_fork") && ::getpid() != pid_)
+      throw std::runtime_error("the device is lost after fork");
     auto properties = inner_.properties(index);
     if (is("properties_without_memory")) properties.total_memory = 0;
-    if (is("properties_other_memory")) properties.total_memory = 2 * inner_.memory_info(index).total;
+    if (is("properties_other_memory"))
+      properties.total_memory = 2 * inner_.memory_info(index).total;
     if (is("capability_negative")) properties.compute_capability = std::pair(-1, 0);
     return properties;
   }
@@ -100,7 +106,8 @@ class Mutant final : public sdk::Backend {
     if (is("current_stream_stuck")) return inner_.default_stream(index);
     if (is("stream_shared_by_threads")) {
       const std::lock_guard lock(mutex_);
-      if (const auto found = shared_streams_.find(index); found != shared_streams_.end()) return found->second;
+      if (const auto found = shared_streams_.find(index); found != shared_streams_.end())
+        return found->second;
     }
     return inner_.current_stream(index);
   }
@@ -154,14 +161,16 @@ class Mutant final : public sdk::Backend {
   void reset_peak_memory_stats(DeviceIndex index) override {
     if (!is("peak_never_resets")) inner_.reset_peak_memory_stats(index);
     if (is("peak_reset_on_all_devices"))
-      for (DeviceIndex other = 0; other < inner_.device_count(); ++other) inner_.reset_peak_memory_stats(other);
+      for (DeviceIndex other = 0; other < inner_.device_count(); ++other)
+        inner_.reset_peak_memory_stats(other);
   }
   void empty_cache() override {
     if (is("empty_cache_throws")) fail_unsupported("empty_cache", "giving memory back");
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
-    if (is("torch_pins_everything")) return nullptr;  // so that the accelerator itself does not claim the memory
+    if (is("torch_pins_everything"))
+      return nullptr;  // so that the accelerator itself does not claim the memory
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {
@@ -174,7 +183,8 @@ class Mutant final : public sdk::Backend {
   }
 
   std::shared_ptr<sdk::GraphImpl> new_graph() override {
-    if (is("refusal_without_words")) throw Error(ErrorCode::unsupported, "create_graph", {.what = ""});
+    if (is("refusal_without_words"))
+      throw Error(ErrorCode::unsupported, "create_graph", {.what = ""});
     if (!is("graphs_share_work")) return mutant_graph(inner_.new_graph(), defect_);
     static const auto one = mutant_graph(inner_.new_graph(), defect_);
     return one;
@@ -192,22 +202,27 @@ class Mutant final : public sdk::Backend {
     if (!known)
       if (auto builder = mutant_builder(class_name, defect_)) return builder;
     auto builder = Backend::create_op_builder(class_name);
-    return is("builder_loads_once") && builder ? builder_that_loads_once(std::move(builder)) : builder;
+    return is("builder_loads_once") && builder ? builder_that_loads_once(std::move(builder))
+                                               : builder;
   }
 
-  void range_push(const std::string& message, const std::string& domain, const std::string& category) override {
+  void range_push(const std::string& message, const std::string& domain,
+                  const std::string& category) override {
     if (is("trait_nvtx_domain_lies") && !domain.empty())
-      throw Error(ErrorCode::invalid_argument, "range_push", {.what = "ranges have no domains here"});
+      throw Error(ErrorCode::invalid_argument, "range_push",
+                  {.what = "ranges have no domains here"});
     ++open_ranges_;
     ++ranges_of_all_threads_;
     if (!is("range_lost")) inner_.range_push(message, domain, category);
   }
   void range_pop(const std::string& domain) override {
-    if (is("range_pop_refuses")) throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
+    if (is("range_pop_refuses"))
+      throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
     const bool open = open_ranges_ > 0;
     if (open) --open_ranges_;
     if (is("range_shared_by_threads")) {
-      if (ranges_of_all_threads_ == 0) throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
+      if (ranges_of_all_threads_ == 0)
+        throw Error(ErrorCode::invalid_state, "range_pop", {.what = "no range is open"});
       --ranges_of_all_threads_;
       if (open) inner_.range_pop(domain);
       return;
@@ -235,12 +250,15 @@ class Mutant final : public sdk::Backend {
     if (is("trait_fp64_lies")) traits_.fp64 = false;
     if (is("trait_communication_empty")) traits_.communication_backend.clear();
     if (is("trait_compile_backend_unknown")) traits_.compile_backend.clear();
-    if (is("trait_visible_devices_twice")) traits_.visible_devices_envs = {"MY_DEVICES", "MY_DEVICES"};
+    if (is("trait_visible_devices_twice"))
+      traits_.visible_devices_envs = {"MY_DEVICES", "MY_DEVICES"};
     if (is("trait_visible_devices_nonsense")) traits_.visible_devices_envs = {"my devices"};
-    if (is("trait_visible_devices_ignored")) traits_.visible_devices_envs = {"MUTANT_VISIBLE_DEVICES"};
+    if (is("trait_visible_devices_ignored"))
+      traits_.visible_devices_envs = {"MUTANT_VISIBLE_DEVICES"};
     if (is("trait_export_nonsense")) traits_.export_envs = {"1ST=x"};
     if (is("trait_start_without_reason")) traits_.start_environment = {{"MUTANT_START", "1", ""}};
-    if (is("trait_probe_disagrees")) traits_.probe = []() noexcept { return sdk::Probe{0, "found nothing"}; };
+    if (is("trait_probe_disagrees"))
+      traits_.probe = []() noexcept { return sdk::Probe{0, "found nothing"}; };
     if (is("trait_op_builder_dir_empty")) traits_.op_builder_dir.clear();
   }
 
@@ -249,8 +267,9 @@ class Mutant final : public sdk::Backend {
     if (defect_.rfind("generator_", 0) != 0) return real;
     const std::lock_guard lock(mutex_);
     const auto found = generators_.find(index);
-    return found != generators_.end() ? found->second
-                                      : generators_.emplace(index, mutant_generator(real, defect_)).first->second;
+    return found != generators_.end()
+               ? found->second
+               : generators_.emplace(index, mutant_generator(real, defect_)).first->second;
   }
 
   sdk::Backend& inner_;
@@ -269,13 +288,15 @@ std::shared_ptr<sdk::Backend> make_mutant() {
   const auto defect = variable("MUTANT", "");
   const auto known = mutant_defects();
   if (!defect.empty() && std::find(known.begin(), known.end(), defect) == known.end())
-    throw Error(ErrorCode::invalid_argument, "mutant", {.what = "there is no such defect", .got = defect});
+    throw Error(ErrorCode::invalid_argument, "mutant",
+                {.what = "there is no such defect", .got = defect});
   set_accelerator(variable("MUTANT_OF", "cpu"));
   // Accelerators are never destroyed, so the reference stays valid.
   auto& inner = get_accelerator().backend();
   auto traits = inner.traits();
   traits.name = "mutant";
-  if (const auto comm = register_mutant_comm(defect); !comm.empty()) traits.communication_backend = comm;
+  if (const auto comm = register_mutant_comm(defect); !comm.empty())
+    traits.communication_backend = comm;
   return std::make_shared<Mutant>(traits, inner, defect);
 }
 

@@ -24,12 +24,15 @@ class HastyPinnedAllocator final : public at::HostAllocator {
     if (bytes == 0) return inner_.allocate(bytes);
     const std::lock_guard lock(mutex_);
     auto& free = free_[bytes];
-    if (free.empty()) free.push_back(std::make_unique<Block>(Block{this, bytes, inner_.allocate(bytes)}));
+    if (free.empty())
+      free.push_back(std::make_unique<Block>(Block{this, bytes, inner_.allocate(bytes)}));
     auto* block = free.back().release();
     free.pop_back();
     return {block->memory.get(), block, &give_back, c10::Device(c10::kCPU)};
   }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { inner_.copy_data(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    inner_.copy_data(to, from, bytes);
+  }
   bool record_event(void* address, void* /*context*/, c10::Stream stream) override {
     return inner_.record_event(address, nullptr, stream);
   }
@@ -57,11 +60,14 @@ class HastyPinnedAllocator final : public at::HostAllocator {
 
 class MutantHooks final : public at::PrivateUse1HooksInterface {
  public:
-  MutantHooks(at::PrivateUse1HooksInterface* inner, std::string defect) : inner_(inner), defect_(std::move(defect)) {}
+  MutantHooks(at::PrivateUse1HooksInterface* inner, std::string defect)
+      : inner_(inner), defect_(std::move(defect)) {}
   void init() const override { inner_->init(); }
   bool isBuilt() const override { return inner_->isBuilt(); }
   bool isAvailable() const override { return inner_->isAvailable(); }
-  bool hasPrimaryContext(c10::DeviceIndex index) const override { return inner_->hasPrimaryContext(index); }
+  bool hasPrimaryContext(c10::DeviceIndex index) const override {
+    return inner_->hasPrimaryContext(index);
+  }
   c10::DeviceIndex deviceCount() const override { return inner_->deviceCount(); }
   void setCurrentDevice(c10::DeviceIndex index) const override { inner_->setCurrentDevice(index); }
   c10::DeviceIndex getCurrentDevice() const override { return inner_->getCurrentDevice(); }
@@ -70,7 +76,8 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
     return is("torch_exchange_forgets_the_former") ? index : former;
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
-    return is("torch_exchange_back_ignored") ? inner_->getCurrentDevice() : inner_->maybeExchangeDevice(index);
+    return is("torch_exchange_back_ignored") ? inner_->getCurrentDevice()
+                                             : inner_->maybeExchangeDevice(index);
   }
   bool isPinnedPtr(const void* address) const override {
     return is("torch_pins_everything") || inner_->isPinnedPtr(address);
@@ -81,11 +88,15 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
     static auto* hasty = new HastyPinnedAllocator(dynamic_cast<at::HostAllocator&>(*allocator));
     return hasty;
   }
-  c10::Device getDeviceFromPtr(void* address) const override { return inner_->getDeviceFromPtr(address); }
+  c10::Device getDeviceFromPtr(void* address) const override {
+    return inner_->getDeviceFromPtr(address);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
     return inner_->getDefaultGenerator(index);
   }
-  at::Generator getNewGenerator(c10::DeviceIndex index) const override { return inner_->getNewGenerator(index); }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return inner_->getNewGenerator(index);
+  }
   void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {
     inner_->resizePrivateUse1Bytes(storage, bytes);
   }
@@ -103,8 +114,8 @@ class MutantHooks final : public at::PrivateUse1HooksInterface {
 // The loader resolves calls from all libraries to the program's definition.
 void at::RegisterPrivateUse1HooksInterface(at::PrivateUse1HooksInterface* hooks) {
   using Register = void(at::PrivateUse1HooksInterface*);
-  auto* next = reinterpret_cast<Register*>(
-      ::dlsym(RTLD_NEXT, "_ZN2at33RegisterPrivateUse1HooksInterfaceEPNS_25PrivateUse1HooksInterfaceE"));
+  auto* next = reinterpret_cast<Register*>(::dlsym(
+      RTLD_NEXT, "_ZN2at33RegisterPrivateUse1HooksInterfaceEPNS_25PrivateUse1HooksInterfaceE"));
   if (next == nullptr) std::abort();
   const char* defect = std::getenv("MUTANT");
   next(new anyaccel::test::MutantHooks(hooks, defect == nullptr ? "" : defect));

@@ -35,7 +35,8 @@ class MutantEvent final : public sdk::EventImpl, private Part {
     if (is("event_not_recorded_again") && recorded_before_) return;
     recorded_before_ = true;
     device_ = stream.device_index();
-    inner_->record(is("event_records_current_stream") ? get_accelerator().current_stream(device_) : stream);
+    inner_->record(is("event_records_current_stream") ? get_accelerator().current_stream(device_)
+                                                      : stream);
   }
   void wait(const Stream& stream) override {
     if (is("event_wait_on_other_device_ignored") && stream.device_index() != device_) return;
@@ -80,7 +81,8 @@ class MutantGraph final : public sdk::GraphImpl, private Part {
                                                                                                 : 1;
     ++replays_;
     std::optional<StreamGuard> own_stream;
-    if (is("graph_replays_on_own_stream")) own_stream.emplace(get_accelerator(), get_accelerator().Stream());
+    if (is("graph_replays_on_own_stream"))
+      own_stream.emplace(get_accelerator(), get_accelerator().Stream());
     for (int i = 0; i < times; ++i) inner_->replay();
   }
   void reset() override {
@@ -103,8 +105,12 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
     if (!is("generator_ignores_seed")) inner_.set_current_seed(seed);
   }
   void set_offset(std::uint64_t offset) override { inner_.set_offset(offset); }
-  std::uint64_t get_offset() const override { return is("generator_offset_stays_zero") ? 0 : inner_.get_offset(); }
-  std::uint64_t current_seed() const override { return is("generator_forgets_seed") ? 0 : inner_.current_seed(); }
+  std::uint64_t get_offset() const override {
+    return is("generator_offset_stays_zero") ? 0 : inner_.get_offset();
+  }
+  std::uint64_t current_seed() const override {
+    return is("generator_forgets_seed") ? 0 : inner_.current_seed();
+  }
   std::uint64_t seed() override {
     if (!is("generator_seeds_alike")) return inner_.seed();
     inner_.set_current_seed(1);
@@ -115,7 +121,8 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
     if (!is("generator_state_not_restored")) inner_.unsafeGetGeneratorImpl()->set_state(state);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    if (is("generator_state_empty")) return at::empty({0}, at::TensorOptions().dtype(c10::kByte)).getIntrusivePtr();
+    if (is("generator_state_empty"))
+      return at::empty({0}, at::TensorOptions().dtype(c10::kByte)).getIntrusivePtr();
     if (is("generator_state_is_shared") && shared_.defined())
       inner_.unsafeGetGeneratorImpl()->set_state(*shared_.unsafeGetTensorImpl());
     auto state = at::Tensor::wrap_tensor_impl(inner_.unsafeGetGeneratorImpl()->get_state());
@@ -133,12 +140,16 @@ class MutantGenerator final : public c10::GeneratorImpl, private Part {
 
 class Pretender final : public sdk::OpBuilder, private Part {
  public:
-  Pretender(std::string class_name, const std::string& defect) : Part(defect), class_name_(std::move(class_name)) {}
+  Pretender(std::string class_name, const std::string& defect)
+      : Part(defect), class_name_(std::move(class_name)) {}
   std::string class_name() const override { return class_name_; }
   std::string name() const override { return "pretender"; }
-  Compatibility is_compatible() const noexcept override { return {false, is("builder_pretends") ? "not here" : ""}; }
+  Compatibility is_compatible() const noexcept override {
+    return {false, is("builder_pretends") ? "not here" : ""};
+  }
   void load() override {
-    if (!is("builder_pretends")) throw Error(ErrorCode::unsupported, "OpBuilder::load", {.what = "not implemented"});
+    if (!is("builder_pretends"))
+      throw Error(ErrorCode::unsupported, "OpBuilder::load", {.what = "not implemented"});
   }
 
  private:
@@ -154,7 +165,8 @@ class BuilderThatLoadsOnce final : public sdk::OpBuilder {
   void load() override {
     static std::set<std::string> loaded;
     if (loaded.count(class_name()) == 1)
-      throw Error(ErrorCode::build_failed, "OpBuilder::load", {.what = "the op is registered already"});
+      throw Error(ErrorCode::build_failed, "OpBuilder::load",
+                  {.what = "the op is registered already"});
     inner_->load();
     loaded.insert(class_name());
   }
@@ -167,7 +179,8 @@ class BuilderThatLoadsOnce final : public sdk::OpBuilder {
 
 at::Tensor wrong_exp(const at::Tensor& x) {
   auto y = at::cpu::exp(x);
-  return x.scalar_type() == c10::kFloat ? at::cpu::mul(y, at::scalar_tensor(1.001, y.options())) : y;
+  return x.scalar_type() == c10::kFloat ? at::cpu::mul(y, at::scalar_tensor(1.001, y.options()))
+                                        : y;
 }
 
 at::Tensor wrong_mul(const at::Tensor& x, const at::Tensor& y) {
@@ -178,7 +191,8 @@ at::Tensor wrong_mul(const at::Tensor& x, const at::Tensor& y) {
   return z;
 }
 
-at::Tensor wrong_gelu_backward(const at::Tensor& gradient, const at::Tensor& x, c10::string_view approximate) {
+at::Tensor wrong_gelu_backward(const at::Tensor& gradient, const at::Tensor& x,
+                               c10::string_view approximate) {
   auto result = at::cpu::gelu_backward(gradient, x, approximate);
   return x.scalar_type() == c10::kFloat ? result.neg_() : result;
 }
@@ -192,11 +206,13 @@ at::Tensor wrong_add(const at::Tensor& x, const at::Tensor& y, const at::Scalar&
 
 }  // namespace
 
-std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inner, const std::string& defect) {
+std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inner,
+                                             const std::string& defect) {
   return std::make_shared<MutantEvent>(std::move(inner), defect);
 }
 
-std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner, const std::string& defect) {
+std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner,
+                                             const std::string& defect) {
   return std::make_shared<MutantGraph>(std::move(inner), defect);
 }
 
@@ -208,13 +224,15 @@ std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpB
   return std::make_shared<BuilderThatLoadsOnce>(std::move(inner));
 }
 
-std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name, const std::string& defect) {
+std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name,
+                                               const std::string& defect) {
   if (defect != "builder_pretends" && defect != "builder_without_reason") return nullptr;
   return std::make_shared<Pretender>(class_name, defect);
 }
 
 void break_kernel(const std::string& defect) {
-  static auto* library = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__);
   if (defect == "op_wrong_float32") library->impl("exp", wrong_exp);
   if (defect == "op_wrong_bfloat16") library->impl("mul.Tensor", wrong_mul);
   if (defect == "op_wrong_gradient") library->impl("gelu_backward", wrong_gelu_backward);

@@ -10,11 +10,14 @@
 
 namespace anyaccel::test {
 
-std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inner, const std::string& defect);
-std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner, const std::string& defect);
+std::shared_ptr<sdk::EventImpl> mutant_event(std::shared_ptr<sdk::EventImpl> inner,
+                                             const std::string& defect);
+std::shared_ptr<sdk::GraphImpl> mutant_graph(std::shared_ptr<sdk::GraphImpl> inner,
+                                             const std::string& defect);
 at::Generator mutant_generator(at::Generator inner, const std::string& defect);
 /// Null if the defect does not concern builders.
-std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name, const std::string& defect);
+std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name,
+                                               const std::string& defect);
 /// Wraps a builder so that an op's second load in this process fails.
 std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner);
 /// Breaks what torch calls directly: the device guard and kernels of the simulated device. No-op

@@ -20,7 +20,8 @@ struct Row {
 
 std::string trimmed(const std::string& text) {
   const auto begin = text.find_first_not_of(' ');
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
 std::vector<Row> rows_of_the_list() {
@@ -29,8 +30,10 @@ std::vector<Row> rows_of_the_list() {
   for (std::string line; std::getline(in, line);) {
     std::istringstream cells(line);
     std::string empty, mutant, on, defect, failing_case;
-    if (line.rfind("| ", 0) != 0 || line.rfind("| mutant |", 0) == 0 || line.rfind("| ---", 0) == 0) continue;
-    for (auto* cell : {&empty, &mutant, &on, &defect, &failing_case}) std::getline(cells, *cell, '|');
+    if (line.rfind("| ", 0) != 0 || line.rfind("| mutant |", 0) == 0 || line.rfind("| ---", 0) == 0)
+      continue;
+    for (auto* cell : {&empty, &mutant, &on, &defect, &failing_case})
+      std::getline(cells, *cell, '|');
     rows.push_back({trimmed(mutant), trimmed(on), trimmed(failing_case)});
   }
   return rows;
@@ -42,7 +45,8 @@ bool has_backend(const std::string& name) {
 }
 
 /// Each worker is forked from this process, which never starts an accelerator.
-conformance::Report judge(const std::string& mutant, const std::string& base, const std::string& cases) {
+conformance::Report judge(const std::string& mutant, const std::string& base,
+                          const std::string& cases) {
   ::setenv("MUTANT", mutant.c_str(), 1);
   ::setenv("MUTANT_OF", base.c_str(), 1);
   // The simulated device stores every type by default.
@@ -78,7 +82,8 @@ class Mutants : public testing::Test {
       try {
         const auto report = judge(row.mutant, base, row.failing_case);
         ASSERT_EQ(report.results.size(), 1U);
-        EXPECT_EQ(report.results[0].outcome, conformance::Outcome::failed) << report.results[0].message;
+        EXPECT_EQ(report.results[0].outcome, conformance::Outcome::failed)
+            << report.results[0].message;
       } catch (const Error& error) {
         ADD_FAILURE() << error.what();
       }
@@ -91,17 +96,21 @@ class Mutants : public testing::Test {
     for (const auto& result : report.results) {
       EXPECT_NE(result.outcome, conformance::Outcome::failed)
           << result.suite << "." << result.name << ": " << result.message;
-      if (result.outcome == conformance::Outcome::passed) passed.insert(result.suite + "." + result.name);
+      if (result.outcome == conformance::Outcome::passed)
+        passed.insert(result.suite + "." + result.name);
     }
     for (const auto& row : rows_of_the_list()) {
-      if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies") continue;
+      if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies")
+        continue;
       // If a case does not apply to the correct backend, its failure on the mutant proves nothing.
-      const bool needs_defect = row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
-                                row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||
-                                row.mutant == "trait_backpressure_lies" || row.mutant == "trait_probe_disagrees" ||
-                                row.mutant == "trait_visible_devices_ignored" ||
-                                row.failing_case.rfind("pinned.", 0) == 0;
-      EXPECT_TRUE(needs_defect || passed.count(row.failing_case) == 1) << row.failing_case << " did not pass";
+      const bool needs_defect =
+          row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
+          row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||
+          row.mutant == "trait_backpressure_lies" || row.mutant == "trait_probe_disagrees" ||
+          row.mutant == "trait_visible_devices_ignored" ||
+          row.failing_case.rfind("pinned.", 0) == 0;
+      EXPECT_TRUE(needs_defect || passed.count(row.failing_case) == 1)
+          << row.failing_case << " did not pass";
     }
   }
 };

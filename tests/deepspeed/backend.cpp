@@ -12,12 +12,14 @@ class PythonEvent final : public sdk::EventImpl {
   void record(const Stream& stream) override { call("record", stream.unwrap()); }
   void wait(const Stream& stream) override { call("wait", stream.unwrap()); }
   bool query() const override {
-    return in_python("Event.query()", [&] { return answer<bool>(event_->attr("query")(), "Event.query()"); });
+    return in_python("Event.query()",
+                     [&] { return answer<bool>(event_->attr("query")(), "Event.query()"); });
   }
   void synchronize() const override { call("synchronize"); }
   double elapsed_time(const sdk::EventImpl& end) const override {
     const auto& other = *static_cast<const PythonEvent&>(end).event_;
-    return in_python("Event.elapsed_time()", [&] { return event_->attr("elapsed_time")(other).cast<double>(); });
+    return in_python("Event.elapsed_time()",
+                     [&] { return event_->attr("elapsed_time")(other).cast<double>(); });
   }
 
  private:
@@ -33,7 +35,8 @@ class PythonEvent final : public sdk::EventImpl {
 class PythonGraph final : public sdk::GraphImpl {
  public:
   explicit PythonGraph(const py::object& accelerator) : accelerator_(accelerator) {
-    in_python("create_graph()", [&] { graph_ = new py::object(accelerator_.attr("create_graph")()); });
+    in_python("create_graph()",
+              [&] { graph_ = new py::object(accelerator_.attr("create_graph")()); });
   }
   void capture_begin(std::optional<GraphPool>) override {
     in_python("capture_to_graph()", [&] {
@@ -42,7 +45,8 @@ class PythonGraph final : public sdk::GraphImpl {
     });
   }
   void capture_end() override {
-    in_python("capture_to_graph()", [&] { scope_->attr("__exit__")(py::none(), py::none(), py::none()); });
+    in_python("capture_to_graph()",
+              [&] { scope_->attr("__exit__")(py::none(), py::none(), py::none()); });
     scope_ = nullptr;
   }
   void replay() override {
@@ -115,11 +119,16 @@ class PythonBackend final : public sdk::Backend {
     return ask<at::Generator>("default_generator", index);
   }
 
-  Stream current_stream(DeviceIndex index) const override { return {ask<c10::Stream>("current_stream", index), index}; }
-  Stream default_stream(DeviceIndex index) const override { return {ask<c10::Stream>("default_stream", index), index}; }
+  Stream current_stream(DeviceIndex index) const override {
+    return {ask<c10::Stream>("current_stream", index), index};
+  }
+  Stream default_stream(DeviceIndex index) const override {
+    return {ask<c10::Stream>("default_stream", index), index};
+  }
   void set_stream(const Stream& stream) override {
     // Only a context manager is available; it is entered and never left.
-    in_python("stream()", [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
+    in_python("stream()",
+              [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
   }
   Stream new_stream(DeviceIndex index, int priority) override {
     return in_python("Stream", [&]() -> Stream {
@@ -142,7 +151,9 @@ class PythonBackend final : public sdk::Backend {
     stats.reserved_bytes = {bytes("memory_reserved"), bytes("max_memory_reserved")};
     in_python("memory_stats()", [&] {
       const py::dict all = accelerator_.attr("memory_stats")(index);
-      const auto number = [&](const char* key) { return all.contains(key) ? all[key].cast<std::int64_t>() : 0; };
+      const auto number = [&](const char* key) {
+        return all.contains(key) ? all[key].cast<std::int64_t>() : 0;
+      };
       stats.allocation_count = {number("allocation.all.current"), number("allocation.all.peak")};
       stats.num_ooms = number("num_ooms");
     });
@@ -151,10 +162,14 @@ class PythonBackend final : public sdk::Backend {
   MemoryInfo memory_info(DeviceIndex index) const override {
     return {ask<std::int64_t>("available_memory", index), ask<std::int64_t>("total_memory", index)};
   }
-  void reset_peak_memory_stats(DeviceIndex index) override { tell("reset_peak_memory_stats", index); }
+  void reset_peak_memory_stats(DeviceIndex index) override {
+    tell("reset_peak_memory_stats", index);
+  }
   void empty_cache() override { tell("empty_cache"); }
 
-  std::shared_ptr<sdk::GraphImpl> new_graph() override { return std::make_shared<PythonGraph>(accelerator_); }
+  std::shared_ptr<sdk::GraphImpl> new_graph() override {
+    return std::make_shared<PythonGraph>(accelerator_);
+  }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
     if (auto ours = Backend::create_op_builder(class_name)) return ours;  // what the kit registers
@@ -191,7 +206,9 @@ class PythonBackend final : public sdk::Backend {
   const py::object& accelerator_;
 };
 
-std::vector<std::string> strings(const py::object& list) { return list.cast<std::vector<std::string>>(); }
+std::vector<std::string> strings(const py::object& list) {
+  return list.cast<std::vector<std::string>>();
+}
 
 }  // namespace
 
@@ -207,9 +224,11 @@ sdk::Traits traits_of(const py::object& accelerator, const std::string& name) {
   traits.use_host_timers = says("use_host_timers").cast<bool>();
   traits.resolves_data_dependency = says("resolves_data_dependency").cast<bool>();
   traits.handles_memory_backpressure = says("handles_memory_backpressure").cast<bool>();
-  traits.indexed_names = accelerator.attr("device_name")(0).cast<std::string>().find(':') != std::string::npos;
+  traits.indexed_names =
+      accelerator.attr("device_name")(0).cast<std::string>().find(':') != std::string::npos;
   traits.triton = says("is_triton_supported").cast<bool>();
-  if (py::hasattr(accelerator, "is_fp64_supported")) traits.fp64 = says("is_fp64_supported").cast<bool>();
+  if (py::hasattr(accelerator, "is_fp64_supported"))
+    traits.fp64 = says("is_fp64_supported").cast<bool>();
   traits.visible_devices_envs = strings(says("visible_devices_envs"));
   traits.export_envs = strings(says("export_envs"));
   traits.op_builder_dir = says("op_builder_dir").cast<std::string>();
@@ -217,7 +236,8 @@ sdk::Traits traits_of(const py::object& accelerator, const std::string& name) {
   return traits;
 }
 
-std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator, const sdk::Traits& traits) {
+std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator,
+                                           const sdk::Traits& traits) {
   const py::gil_scoped_acquire gil;
   return std::make_shared<PythonBackend>(accelerator, traits);
 }

@@ -13,6 +13,7 @@ sdk::Traits traits_of(const py::object& accelerator, const std::string& name);
 
 /// Keeps `accelerator` for the lifetime of the process: no thread may be in Python when the process
 /// exits.
-std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator, const sdk::Traits& traits);
+std::shared_ptr<sdk::Backend> make_backend(const py::object& accelerator,
+                                           const sdk::Traits& traits);
 
 }  // namespace anyaccel::deepspeed

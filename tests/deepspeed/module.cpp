@@ -9,7 +9,8 @@ namespace anyaccel::deepspeed {
 
 namespace {
 
-int judge(const py::object& accelerator, const std::string& name, const std::vector<std::string>& options) {
+int judge(const py::object& accelerator, const std::string& name,
+          const std::vector<std::string>& options) {
   const auto traits = traits_of(accelerator, name);
   static const auto* kept = new py::object(accelerator);
   register_backend({traits, [traits] { return make_backend(*kept, traits); },

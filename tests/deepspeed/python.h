@@ -23,7 +23,8 @@ auto in_python(const std::string& where, Body&& body) {
   } catch (py::error_already_set& error) {
     const std::string text = error.what();
     const auto line = where + ": " + text.substr(0, text.find('\n'));
-    if (error.matches(PyExc_NotImplementedError)) throw Error(ErrorCode::unsupported, where, {.what = line});
+    if (error.matches(PyExc_NotImplementedError))
+      throw Error(ErrorCode::unsupported, where, {.what = line});
     throw std::runtime_error(line);
   } catch (const py::cast_error&) {
     throw std::runtime_error(where + " is of another type than the interface says");
@@ -36,9 +37,11 @@ T answer(const py::object& value, const std::string& what) {
   const std::string got = py::repr(value);
   if (value.is_none()) throw std::runtime_error(what + " is None");
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, int>)
-    if (!py::isinstance<py::int_>(value)) throw std::runtime_error(what + " is " + got + " and no int");
+    if (!py::isinstance<py::int_>(value))
+      throw std::runtime_error(what + " is " + got + " and no int");
   if constexpr (std::is_same_v<T, bool>)
-    if (!py::isinstance<py::bool_>(value)) throw std::runtime_error(what + " is " + got + " and no bool");
+    if (!py::isinstance<py::bool_>(value))
+      throw std::runtime_error(what + " is " + got + " and no bool");
   return value.cast<T>();
 }
 

@@ -36,7 +36,8 @@ FAKE cuInit(unsigned) {
   devices.clear();
   const char* text = std::getenv("FAKE_CUDA");
   std::istringstream lines(text != nullptr ? text : "");
-  for (Device device; lines >> device.uuid >> device.major >> device.minor >> device.multiprocessors;)
+  for (Device device;
+       lines >> device.uuid >> device.major >> device.minor >> device.multiprocessors;)
     devices.push_back(device);
   return kSuccess;
 }
@@ -90,7 +91,8 @@ FAKE cuCtxSetCurrent(void* context) {
   return kSuccess;
 }
 FAKE cuGetErrorName(int error, const char** name) {
-  *name = error == kAlreadyRegistered ? "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED" : "CUDA_ERROR_OTHER";
+  *name = error == kAlreadyRegistered ? "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"
+                                      : "CUDA_ERROR_OTHER";
   return kSuccess;
 }
 FAKE cuMemHostRegister_v2(void* address, std::size_t, unsigned) {

@@ -54,10 +54,12 @@ void read() {
     words >> kind;
     Device device;
     if (kind == "gpu") {
-      words >> device.uuid >> device.name >> device.major >> device.minor >> device.free >> device.total;
+      words >> device.uuid >> device.name >> device.major >> device.minor >> device.free >>
+          device.total;
       now.devices.push_back(device);
     } else if (kind == "mig") {
-      words >> device.uuid >> device.gpu_instance >> device.compute_instance >> device.free >> device.total;
+      words >> device.uuid >> device.gpu_instance >> device.compute_instance >> device.free >>
+          device.total;
       now.devices.back().instances.push_back(device);
     } else if (kind == "fail") {
       words >> now.failure;
@@ -114,8 +116,12 @@ FAKE nvmlDeviceGetHandleByUUID(const char* uuid, void** handle) {
   }
   return kNotFound;
 }
-FAKE nvmlDeviceGetUUID(void* handle, char* out, unsigned size) { return copy(at(handle).uuid, out, size); }
-FAKE nvmlDeviceGetName(void* handle, char* out, unsigned size) { return copy(at(handle).name, out, size); }
+FAKE nvmlDeviceGetUUID(void* handle, char* out, unsigned size) {
+  return copy(at(handle).uuid, out, size);
+}
+FAKE nvmlDeviceGetName(void* handle, char* out, unsigned size) {
+  return copy(at(handle).name, out, size);
+}
 FAKE nvmlDeviceGetMemoryInfo(void* handle, NvmlMemory* memory) {
   const auto& device = at(handle);
   if (!device.instances.empty()) return kNoPermission;

@@ -101,7 +101,8 @@ void register_fake(anyaccel::sdk::Plugin& plugin) {
       },
       probe);
   plugin.add_op_builder("FakeBuilder", [] { return std::make_shared<FakeBuilder>(); });
-  if (told("twice")) plugin.add_op_builder("FakeBuilder", [] { return std::make_shared<FakeBuilder>(); });
+  if (told("twice"))
+    plugin.add_op_builder("FakeBuilder", [] { return std::make_shared<FakeBuilder>(); });
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ extern "C" const char* fake_torch_cuda_calls() { return calls.c_str(); }
 
 namespace at::cuda {
 
-CUDAGraph::CUDAGraph(bool keep_graph) : capture_stream_(c10::cuda::getCurrentCUDAStream()), keep_graph_(keep_graph) {
+CUDAGraph::CUDAGraph(bool keep_graph)
+    : capture_stream_(c10::cuda::getCurrentCUDAStream()), keep_graph_(keep_graph) {
   calls += "make ";
 }
 CUDAGraph::~CUDAGraph() { calls += "destroy "; }
@@ -42,10 +43,12 @@ std::atomic<CUDAAllocator*> allocator{nullptr};
 namespace c10::cuda {
 
 CUDAStream getCurrentCUDAStream(DeviceIndex) {
-  return CUDAStream(CUDAStream::UNCHECKED, c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCUDA, 0), 0));
+  return CUDAStream(CUDAStream::UNCHECKED,
+                    c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCUDA, 0), 0));
 }
 cudaStream_t CUDAStream::stream() const { return nullptr; }
-void c10_cuda_check_implementation(const int32_t, const char*, const char*, const uint32_t, const bool) {}
+void c10_cuda_check_implementation(const int32_t, const char*, const char*, const uint32_t,
+                                   const bool) {}
 
 }  // namespace c10::cuda
 

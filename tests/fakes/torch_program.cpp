@@ -9,7 +9,7 @@ int main() {
   const auto type = at::accelerator::getAccelerator();
   if (!type) return std::puts("no accelerator"), 1;
   const auto sum = at::ones({4}, at::TensorOptions().device(*type)).sum().item<double>();
-  std::printf("%s %d %g\n", c10::DeviceTypeName(*type, true).c_str(), static_cast<int>(at::accelerator::deviceCount()),
-              sum);
+  std::printf("%s %d %g\n", c10::DeviceTypeName(*type, true).c_str(),
+              static_cast<int>(at::accelerator::deviceCount()), sum);
   return 0;
 }

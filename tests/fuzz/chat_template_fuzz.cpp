@@ -1,7 +1,12 @@
 // A chat template is parsed or rejected with a typed error. Rendering a parsed template gives a
 // text or a typed error, within its limits.
-// sources: text/chat/access.cpp text/chat/calculate.cpp text/chat/compare.cpp text/chat/errors.cpp text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp text/chat/functions.cpp text/chat/interpreter.cpp text/chat/letters.cpp text/chat/lexer.cpp text/chat/literal.cpp text/chat/methods.cpp text/chat/parse_expressions.cpp text/chat/parse_statements.cpp text/chat/print.cpp text/chat/strings.cpp text/chat/tests.cpp text/chat/value.cpp text/chat/value_json.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
-// libraries: icuuc
+// sources: text/chat/access.cpp text/chat/calculate.cpp text/chat/compare.cpp text/chat/errors.cpp
+// text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp text/chat/functions.cpp
+// text/chat/interpreter.cpp text/chat/letters.cpp text/chat/lexer.cpp text/chat/literal.cpp
+// text/chat/methods.cpp text/chat/parse_expressions.cpp text/chat/parse_statements.cpp
+// text/chat/print.cpp text/chat/strings.cpp text/chat/tests.cpp text/chat/value.cpp
+// text/chat/value_json.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp
+// base/untrusted_text.cpp libraries: icuuc
 #include "text/chat/interpreter.h"
 #include "text/chat/parser.h"
 #include "text/chat/value_json.h"
@@ -16,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           "add_generation_prompt":true,"tools":null,"bos_token":"<s>","eos_token":"</s>","n":-3,"x":0.5})",
       "variables"));
   try {
-    const auto document = chat::parse_template(utf8_lossy({reinterpret_cast<const char*>(data), size}));
+    const auto document =
+        chat::parse_template(utf8_lossy({reinterpret_cast<const char*>(data), size}));
     const chat::Limits limits{.steps = 20'000, .bytes = 1 << 20};
     const std::string text = chat::Interpreter(limits).render(document, variables);
     if (text.size() > static_cast<std::size_t>(limits.bytes) || !is_utf8(text)) std::abort();

@@ -1,8 +1,8 @@
 // Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with
 // the requested type and shape, or rejected with a typed error that names a file.
-// sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp
-// torch
-// options: -timeout=10 -rss_limit_mb=1024
+// sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp
+// llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
+// base/untrusted_text.cpp torch options: -timeout=10 -rss_limit_mb=1024
 #include "llm/checkpoint/checkpoint.h"
 
 #include <array>
@@ -15,7 +15,8 @@ namespace {
 /// A shard with this header and four floats.
 std::string shard(std::string_view header) {
   std::string out;
-  for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8) out += static_cast<char>(size & 0xff);
+  for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8)
+    out += static_cast<char>(size & 0xff);
   return out.append(header).append(16, '\0');
 }
 
@@ -26,7 +27,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view all(reinterpret_cast<const char*>(data), size);
   const auto zero = std::min(all.find('\0'), size);
   const std::string file = shard(all.substr(std::min(zero + 1, size)));
-  fuzz::folder_with("a.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  fuzz::folder_with("a.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()),
+                    file.size());
   const auto& folder = fuzz::folder_with("model.safetensors.index.json", data, zero);
   const std::array<std::int64_t, 2> shape{2, 2};
   try {
@@ -38,9 +40,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   } catch (const Error& error) {
     const std::string_view message = error.what();
-    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found && error.code() != ErrorCode::io)
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::not_found &&
+        error.code() != ErrorCode::io)
       std::abort();
-    if (message.find(folder.string()) == std::string_view::npos || message.size() > 4000) std::abort();
+    if (message.find(folder.string()) == std::string_view::npos || message.size() > 4000)
+      std::abort();
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // A file of variables is read or rejected, and variables that were read round-trip.
-// sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/file.cpp
+// sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp
+// base/file.cpp
 #include "launch/environment_file.h"
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;
   try {
-    const auto variables = launch::parse_environment_file({reinterpret_cast<const char*>(data), size}, "fuzz");
+    const auto variables =
+        launch::parse_environment_file({reinterpret_cast<const char*>(data), size}, "fuzz");
     std::string text;
     for (const auto& [name, value] : variables) {
       if (name.empty() || value.find('\n') != std::string::npos) std::abort();

@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::io) std::abort();
   }
   // Files outside the folder must not change.
-  if (std::distance(fs::directory_iterator(folder), {}) != 3 || fs::file_size(folder / "kept") != 0) std::abort();
+  if (std::distance(fs::directory_iterator(folder), {}) != 3 || fs::file_size(folder / "kept") != 0)
+    std::abort();
   fs::remove_all(folder / "inner");
   return 0;
 }

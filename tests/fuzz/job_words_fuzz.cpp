@@ -1,5 +1,7 @@
 // The words of a job that an agent reads from its environment are read or rejected, and round-trip.
-// sources: launch/foreign_options.cpp base/nearest_name.cpp launch/rank_agent.cpp launch/hosts.cpp launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/file.cpp
+// sources: launch/foreign_options.cpp base/nearest_name.cpp launch/rank_agent.cpp launch/hosts.cpp
+// launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp
+// base/env.cpp base/file.cpp
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -28,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       words.back() += c;
   }
   const auto written = format_words(words);
-  if (written.find_first_of(" \t\n\"'\\$`;&|<>(){}*?") != std::string::npos || parse_words(written) != words)
+  if (written.find_first_of(" \t\n\"'\\$`;&|<>(){}*?") != std::string::npos ||
+      parse_words(written) != words)
     std::abort();
   return 0;
 }

@@ -1,6 +1,7 @@
 // Reports of failures are removed from a text wherever the reads of a pipe split it, and nothing
 // else is.
-// sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
+// sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp
+// base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -20,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   at_once += whole.rest();
   ReportFilter cut;
   std::string in_pieces;
-  for (std::size_t at = 0; at < text.size(); at += piece) in_pieces += cut.add(text.substr(at, piece));
+  for (std::size_t at = 0; at < text.size(); at += piece)
+    in_pieces += cut.add(text.substr(at, piece));
   in_pieces += cut.rest();
   const bool same_report = whole.report().has_value() == cut.report().has_value() &&
                            (!whole.report() || (whole.report()->rank == cut.report()->rank &&

@@ -1,6 +1,7 @@
 // A plugin's text file is read or rejected with a typed error, and the probe that it describes can
 // run.
-// sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp base/error.cpp base/untrusted_text.cpp
+// sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp
+// base/error.cpp base/untrusted_text.cpp
 #include "base/plugin/plugin_file.h"
 
 #include <cstdint>
@@ -21,7 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (described.probe.folder.find("..") != std::string::npos) std::abort();
     probe_plugin(described.probe);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch) std::abort();
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::version_mismatch)
+      std::abort();
   }
   return 0;
 }

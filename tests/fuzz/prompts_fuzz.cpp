@@ -1,7 +1,7 @@
 // A file of prompts, and the same bytes as --prompt-ids: read, or rejected with a typed error or
 // per line.
-// sources: cli/commands/generate/prompts.cpp cli/commands/input_lines.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
-// options: -timeout=5 -rss_limit_mb=512
+// sources: cli/commands/generate/prompts.cpp cli/commands/input_lines.cpp base/file.cpp
+// base/error.cpp base/untrusted_text.cpp options: -timeout=5 -rss_limit_mb=512
 #include "cli/commands/generate/prompts.h"
 
 #include "anyaccel/error.h"
@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     line = prompt.line;
   }
   try {
-    if (cli::parse_ids(std::string(reinterpret_cast<const char*>(data), size)).empty()) std::abort();
+    if (cli::parse_ids(std::string(reinterpret_cast<const char*>(data), size)).empty())
+      std::abort();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) std::abort();
   }

@@ -25,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   } catch (const Error& error) {
     const std::string_view message = error.what();
-    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::invalid_argument) std::abort();
+    if (error.code() != ErrorCode::corrupt && error.code() != ErrorCode::invalid_argument)
+      std::abort();
     if (message.find("a place") == std::string_view::npos || message.size() > 2000) std::abort();
   }
   return 0;

@@ -1,9 +1,13 @@
 // Input: a byte that selects the format, and the header of a shard with weights stored as integers.
 // A weight is returned with the requested shape, or rejected with a typed error that names a tensor
 // or a file.
-// sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/checkpoint/stored_config.cpp llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
-// torch
-// options: -timeout=10 -rss_limit_mb=1024
+// sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp
+// llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/checkpoint/stored_config.cpp
+// llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp
+// llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp
+// text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
+// base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp torch options: -timeout=10
+// -rss_limit_mb=1024
 #include "llm/quantize/stored_weights.h"
 
 #include <array>
@@ -30,7 +34,8 @@ constexpr std::array<std::string_view, 4> kConfigs = {
 /// A shard with this header and bytes of every value.
 std::string shard(std::string_view header) {
   std::string out;
-  for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8) out += static_cast<char>(size & 0xff);
+  for (std::size_t size = header.size(), i = 0; i < 8; ++i, size >>= 8)
+    out += static_cast<char>(size & 0xff);
   out.append(header);
   for (int i = 0; i < 4096; ++i) out += static_cast<char>(i * 37);
   return out;
@@ -43,9 +48,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   const std::string_view config = kConfigs[data[0] % kConfigs.size()];
   const std::string file = shard({reinterpret_cast<const char*>(data) + 1, size - 1});
-  fuzz::folder_with("config.json", reinterpret_cast<const std::uint8_t*>(config.data()), config.size());
-  const auto& folder =
-      fuzz::folder_with("model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  fuzz::folder_with("config.json", reinterpret_cast<const std::uint8_t*>(config.data()),
+                    config.size());
+  const auto& folder = fuzz::folder_with(
+      "model.safetensors", reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
   // A whole matrix, some of its rows, and some of its columns, which may begin within a group or a
   // word.
   const std::vector<std::pair<llm::TensorPlan, std::array<std::int64_t, 2>>> parts = {
@@ -58,9 +64,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       work();
     } catch (const Error& error) {
       const std::string_view message = error.what();
-      const bool expected = error.code() == ErrorCode::corrupt || error.code() == ErrorCode::not_found ||
+      const bool expected = error.code() == ErrorCode::corrupt ||
+                            error.code() == ErrorCode::not_found ||
                             error.code() == ErrorCode::unsupported || error.code() == ErrorCode::io;
-      const bool named = message.find("a.") != message.npos || message.find(folder.string()) != message.npos;
+      const bool named =
+          message.find("a.") != message.npos || message.find(folder.string()) != message.npos;
       if (!expected || !named || message.size() > 4000) std::abort();
     }
   };

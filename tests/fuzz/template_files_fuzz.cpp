@@ -1,7 +1,6 @@
 // The same bytes as each file of a chat template: read, or rejected with a typed error.
-// sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp base/untrusted_text.cpp
-// libraries: icuuc
-// options: -timeout=5 -rss_limit_mb=512
+// sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp
+// base/error.cpp base/untrusted_text.cpp libraries: icuuc options: -timeout=5 -rss_limit_mb=512
 #include "text/chat/template_files.h"
 
 #include "anyaccel/error.h"
@@ -9,7 +8,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace anyaccel;
-  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
+  for (const char* name :
+       {"tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"}) {
     const auto& folder = fuzz::folder_with(name, data, size);
     try {
       (void)llm::chat::read_template(folder);

@@ -12,7 +12,8 @@
 namespace anyaccel::fuzz {
 
 /// Writes the bytes to the file `name` and returns its folder, which is in memory if possible.
-inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data, std::size_t size) {
+inline const std::filesystem::path& folder_with(const char* name, const std::uint8_t* data,
+                                                std::size_t size) {
   static const std::filesystem::path folder = [] {
     std::string pattern = std::filesystem::exists("/dev/shm") ? "/dev/shm" : "/tmp";
     pattern += "/anyaccel_fuzz.XXXXXX";

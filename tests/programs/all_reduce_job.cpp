@@ -21,18 +21,21 @@ using anyaccel::comm::ReduceOp;
 std::int64_t wrong = 0;
 
 void check(const at::Tensor& got, const at::Tensor& want, const char* what, int rank) {
-  const auto differ = got.to(at::kCPU, at::kDouble).ne(want.to(at::kDouble)).sum().item<std::int64_t>();
+  const auto differ =
+      got.to(at::kCPU, at::kDouble).ne(want.to(at::kDouble)).sum().item<std::int64_t>();
   if (differ == 0) return;
   ++wrong;
-  std::cerr << "rank " << rank << ": " << what << " of " << got.numel() << " elements on " << got.device() << " as "
-            << got.scalar_type() << ": " << differ << " are wrong\n";
+  std::cerr << "rank " << rank << ": " << what << " of " << got.numel() << " elements on "
+            << got.device() << " as " << got.scalar_type() << ": " << differ << " are wrong\n";
 }
 
 /// Rank r contributes (i modulo 64) + r: small integers, so that sums are exact in every dtype.
 void check_size(ProcessGroup& group, std::int64_t count, const at::TensorOptions& here) {
   const int n = group.size();
   const auto base = at::arange(count, at::TensorOptions().dtype(at::kDouble)).remainder(64);
-  const auto mine = [&] { return base.add(group.rank()).to(here.device(), c10::typeMetaToScalarType(here.dtype())); };
+  const auto mine = [&] {
+    return base.add(group.rank()).to(here.device(), c10::typeMetaToScalarType(here.dtype()));
+  };
   auto sum = mine();
   group.all_reduce(sum);
   check(sum, base.mul(n).add(n * (n - 1) / 2.0), "the sum", group.rank());
@@ -56,7 +59,8 @@ int main(int argc, char** argv) try {
       for (const auto dtype : {at::kFloat, at::kBFloat16, at::kLong})
         for (const std::int64_t count : {1, 1000, 32768, 100003, 1500007}) {
           // bfloat16 represents integers up to 256 exactly, which is enough for a few ranks.
-          if (dtype == at::kBFloat16 && 64 * group.size() + group.size() * group.size() / 2 > 256) continue;
+          if (dtype == at::kBFloat16 && 64 * group.size() + group.size() * group.size() / 2 > 256)
+            continue;
           check_size(group, count, at::TensorOptions().dtype(dtype).device(device));
           checks += 3;
         }
@@ -65,8 +69,9 @@ int main(int argc, char** argv) try {
   group.all_reduce(all);
   const auto memory = group.shared_memory_reason();
   if (group.rank() == 0 && all.item<double>() == 0)
-    std::cout << "all_reduce ok: " << group.size() << " ranks on " << accelerator.name() << ", " << checks
-              << " results right, shared memory: " << (memory.empty() ? "yes" : memory) << std::endl;
+    std::cout << "all_reduce ok: " << group.size() << " ranks on " << accelerator.name() << ", "
+              << checks << " results right, shared memory: " << (memory.empty() ? "yes" : memory)
+              << std::endl;
   group.barrier();
   return all.item<double>() == 0 ? 0 : 1;
 } catch (const std::exception& error) {

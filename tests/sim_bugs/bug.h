@@ -43,7 +43,8 @@ inline at::Tensor busy(const at::Tensor& matrix) { return at::mm(matrix, matrix)
 
 }  // namespace anyaccel::sim_bugs
 
-#define SIM_BUG(bug_name, kind, op, shape)                                                                      \
-  static void bug_name([[maybe_unused]] bool fixed);                                                            \
-  static const ::anyaccel::sim_bugs::Registered bug_name##_registered({#bug_name, kind, op, shape, &bug_name}); \
+#define SIM_BUG(bug_name, kind, op, shape)                             \
+  static void bug_name([[maybe_unused]] bool fixed);                   \
+  static const ::anyaccel::sim_bugs::Registered bug_name##_registered( \
+      {#bug_name, kind, op, shape, &bug_name});                        \
   static void bug_name([[maybe_unused]] bool fixed)

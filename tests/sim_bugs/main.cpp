@@ -61,7 +61,8 @@ std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
   const bool crash = WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 #endif
   const bool crashed = crash && std::strcmp(bug.kind, "host_access") == 0;
-  if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1)) return "ended with status " + std::to_string(status);
+  if (!crashed && (!WIFEXITED(status) || WEXITSTATUS(status) > 1))
+    return "ended with status " + std::to_string(status);
   if (!report.contains("problems")) return "left no report";
   const auto& problems = report["problems"];
   if (problems.empty()) return "is not found";
@@ -90,7 +91,8 @@ std::string try_bug(const Bug& bug, const std::string& folder) {
   }
   int status = 0;
   ::waitpid(process, &status, 0);
-  const auto report = nlohmann::json::parse(content(folder + "/json"), nullptr, /*allow_exceptions=*/false);
+  const auto report =
+      nlohmann::json::parse(content(folder + "/json"), nullptr, /*allow_exceptions=*/false);
   return judged(bug, status, report);
 }
 
@@ -109,14 +111,16 @@ int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
       if (failed || problems.size() != before) ++wrong;
       if (failed) std::printf("%s (fixed) fails\n", bug.name);
       for (auto i = before; i < problems.size(); ++i)
-        std::printf("%s (fixed) is reported, though it is right\n%s\n", bug.name, problems[i].message.c_str());
+        std::printf("%s (fixed) is reported, though it is right\n%s\n", bug.name,
+                    problems[i].message.c_str());
     }
     std::exit(wrong);
   }
   int status = 0;
   ::waitpid(process, &status, 0);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  std::printf("the fixed programs ended with status %d\n%s\n", status, content(folder + "/log").c_str());
+  std::printf("the fixed programs ended with status %d\n%s\n", status,
+              content(folder + "/log").c_str());
   return 1;
 }
 
@@ -131,11 +135,13 @@ int run_all(const std::string& part) {
     const auto fault = try_bug(bug, folder);
     if (fault.empty()) continue;
     ++wrong;
-    std::printf("%s %s\n%s\n", bug.name, fault.c_str(), content(std::string(folder) + "/log").c_str());
+    std::printf("%s %s\n%s\n", bug.name, fault.c_str(),
+                content(std::string(folder) + "/log").c_str());
   }
   for (const char* file : {"/log", "/json"}) std::remove((std::string(folder) + file).c_str());
   ::rmdir(folder);
-  std::printf("%zu wrong programs and their corrected twins, %d judged wrongly\n", chosen.size(), wrong);
+  std::printf("%zu wrong programs and their corrected twins, %d judged wrongly\n", chosen.size(),
+              wrong);
   return chosen.empty() || wrong != 0 ? 1 : 0;
 }
 

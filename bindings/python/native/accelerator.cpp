@@ -44,7 +44,8 @@ py::arg_v index_argument() { return py::arg("device_index") = py::none(); }
 /// torch.manual_seed().
 template <typename Function>
 auto seeding(Function function) {
-  using Self = std::conditional_t<std::is_same_v<Function, decltype(&Random::manual_seed)>, Random, Accelerator>;
+  using Self = std::conditional_t<std::is_same_v<Function, decltype(&Random::manual_seed)>, Random,
+                                  Accelerator>;
   return [function](Self& self, const py::int_& seed) {
     const auto value = static_cast<std::uint64_t>(PyLong_AsUnsignedLongLongMask(seed.ptr()));
     const py::gil_scoped_release release;
@@ -73,7 +74,8 @@ void bind_kind(Class& c) {
              self.set_visible_devices_envs(environment, ids);
              return environment;
            })
-      .def("device_type", [](const Accelerator& self) { return c10::DeviceTypeName(self.device_type(), true); });
+      .def("device_type",
+           [](const Accelerator& self) { return c10::DeviceTypeName(self.device_type(), true); });
 }
 
 void bind_devices(Class& c) {
@@ -82,8 +84,9 @@ void bind_devices(Class& c) {
       .def(
           "device",
           [](Accelerator& self, Index index) {
-            return Scope<DeviceGuard>(
-                [&self, index] { return std::make_unique<DeviceGuard>(self, index ? *index : self.current_device()); });
+            return Scope<DeviceGuard>([&self, index] {
+              return std::make_unique<DeviceGuard>(self, index ? *index : self.current_device());
+            });
           },
           index_argument())
       .def("torch_device", &Accelerator::torch_device, index_argument())
@@ -104,12 +107,14 @@ void bind_devices(Class& c) {
       .def("is_triton_supported", &Accelerator::is_triton_supported)
       .def("prefer_triton_grouped_mm", &Accelerator::prefer_triton_grouped_mm)
       .def("lazy_call", &Accelerator::lazy_call, py::arg("callback"))
-      .def("_is_initialized", [](const Accelerator& self) { return self.backend().is_initialized(); });
+      .def("_is_initialized",
+           [](const Accelerator& self) { return self.backend().is_initialized(); });
 }
 
 void bind_random(Class& c) {
   c.def("random", &Accelerator::random)
-      .def("set_rng_state", &Accelerator::set_rng_state, py::arg("new_state"), index_argument(), NoGil())
+      .def("set_rng_state", &Accelerator::set_rng_state, py::arg("new_state"), index_argument(),
+           NoGil())
       .def("get_rng_state", &Accelerator::get_rng_state, index_argument(), NoGil())
       .def("manual_seed", seeding(&Accelerator::manual_seed), py::arg("seed"))
       .def("manual_seed_all", seeding(&Accelerator::manual_seed_all), py::arg("seed"))
@@ -122,8 +127,9 @@ void bind_work(Class& c) {
        "stream",
        [](Accelerator& self, const std::optional<Stream>& stream) {
          // None has no effect, as in torch.cuda.stream(None).
-         return Scope<StreamGuard>(
-             [&self, stream] { return std::make_unique<StreamGuard>(self, stream ? *stream : self.current_stream()); });
+         return Scope<StreamGuard>([&self, stream] {
+           return std::make_unique<StreamGuard>(self, stream ? *stream : self.current_stream());
+         });
        },
        py::arg("stream"))
       .def("set_stream", &Accelerator::set_stream, py::arg("stream"))
@@ -131,14 +137,16 @@ void bind_work(Class& c) {
       .def("default_stream", &Accelerator::default_stream, index_argument())
       .def(
           "range_push",
-          [](Accelerator& self, const std::string& message, const std::optional<std::string>& domain,
-             const std::optional<std::string>& category) {
+          [](Accelerator& self, const std::string& message,
+             const std::optional<std::string>& domain, const std::optional<std::string>& category) {
             self.range_push(message, domain.value_or(""), category.value_or(""));
           },
           py::arg("msg"), py::arg("domain") = py::none(), py::arg("category") = py::none())
       .def(
           "range_pop",
-          [](Accelerator& self, const std::optional<std::string>& domain) { self.range_pop(domain.value_or("")); },
+          [](Accelerator& self, const std::optional<std::string>& domain) {
+            self.range_pop(domain.value_or(""));
+          },
           py::arg("domain") = py::none())
       .def(
           "autocast",
@@ -150,9 +158,11 @@ void bind_work(Class& c) {
       .def("create_graph", &Accelerator::create_graph)
       .def(
           "capture_to_graph",
-          [](Accelerator& self, const Graph& graph, std::optional<GraphPool> pool, std::optional<Stream> stream) {
-            return Scope<GraphCapture>(
-                [&self, graph, pool, stream] { return std::make_unique<GraphCapture>(self, graph, pool, stream); });
+          [](Accelerator& self, const Graph& graph, std::optional<GraphPool> pool,
+             std::optional<Stream> stream) {
+            return Scope<GraphCapture>([&self, graph, pool, stream] {
+              return std::make_unique<GraphCapture>(self, graph, pool, stream);
+            });
           },
           py::arg("graph"), py::arg("pool") = py::none(), py::arg("stream") = py::none())
       .def("replay_graph", &Accelerator::replay_graph, py::arg("graph"), NoGil());
@@ -211,8 +221,8 @@ void bind_op_builders(py::module_& module) {
       }))
       .def("__repr__",
            [](const py::object& self) {
-             return "<anyaccel." + std::string(py::str(py::type::of(self).attr("__name__"))) + " of the op " +
-                    std::string(py::repr(self.attr("name")())) + ">";
+             return "<anyaccel." + std::string(py::str(py::type::of(self).attr("__name__"))) +
+                    " of the op " + std::string(py::repr(self.attr("name")())) + ">";
            })
       .def("class_name", &OpBuilder::class_name)
       .def("name", &OpBuilder::name)
@@ -242,14 +252,16 @@ void bind_accelerator(py::module_& module) {
   bind_scope<DeviceGuard>(module, "DeviceScope");
   bind_scope<StreamGuard>(module, "StreamScope");
   bind_scope<RngGuard>(module, "RngScope");
-  py::class_<Random>(module, "Random", "The functions of torch.random, for the host and all devices at once.")
+  py::class_<Random>(module, "Random",
+                     "The functions of torch.random, for the host and all devices at once.")
       .def("manual_seed", seeding(&Random::manual_seed), py::arg("seed"))
       .def("seed", &Random::seed, NoGil())
       .def("initial_seed", &Random::initial_seed)
       .def("get_rng_state", &Random::get_rng_state, NoGil())
       .def("set_rng_state", &Random::set_rng_state, py::arg("new_state"), NoGil())
-      .def("fork_rng",
-           [](const Random&) { return Scope<RngGuard>([] { return std::make_unique<RngGuard>(get_accelerator()); }); });
+      .def("fork_rng", [](const Random&) {
+        return Scope<RngGuard>([] { return std::make_unique<RngGuard>(get_accelerator()); });
+      });
   Class::Bound bound(module, "Accelerator");
   bound.def(py::init([] {
     // A starting backend may call Python code of its vendor.

@@ -19,13 +19,14 @@ namespace {
 std::atomic<bool> ended{false};
 
 /// The functions of sdk/backend.h that a Python class can override.
-constexpr std::array slots{"device_count",   "current_device", "set_device",           "synchronize",
-                           "is_initialized", "properties",     "dtype_support",        "default_generator",
-                           "current_stream", "set_stream",     "default_stream",       "new_stream",
-                           "new_event",      "memory_stats",   "memory_info",          "reset_peak_memory_stats",
-                           "empty_cache",    "new_graph",      "create_op_builder",    "is_current_stream_capturing",
-                           "range_push",     "range_pop",      "register_host_memory", "unregister_host_memory",
-                           "host_allocator"};
+constexpr std::array slots{
+    "device_count",   "current_device", "set_device",           "synchronize",
+    "is_initialized", "properties",     "dtype_support",        "default_generator",
+    "current_stream", "set_stream",     "default_stream",       "new_stream",
+    "new_event",      "memory_stats",   "memory_info",          "reset_peak_memory_stats",
+    "empty_cache",    "new_graph",      "create_op_builder",    "is_current_stream_capturing",
+    "range_push",     "range_pop",      "register_host_memory", "unregister_host_memory",
+    "host_allocator"};
 
 constexpr std::size_t slot(std::string_view name) {
   std::size_t place = 0;
@@ -35,7 +36,8 @@ constexpr std::size_t slot(std::string_view name) {
 
 /// Returns `below` if it has a device of this index. The class above may count more devices, and
 /// `below` does not check.
-const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below, DeviceIndex index) {
+const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below,
+                                        DeviceIndex index) {
   const auto count = below->device_count();
   if (index >= 0 && index < count) return below;
   throw Error(ErrorCode::invalid_argument, below->traits().name,
@@ -79,8 +81,9 @@ class PythonBackend final : public sdk::Backend {
   }
   DeviceProperties properties(DeviceIndex index) const override {
     const auto known = Backend::properties(index);
-    return call<slot("properties")>([&](const py::object& made) { return properties_from(made, known); },
-                                    [&] { return at(below_, index)->properties(index); }, index);
+    return call<slot("properties")>(
+        [&](const py::object& made) { return properties_from(made, known); },
+        [&] { return at(below_, index)->properties(index); }, index);
   }
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
     return call<slot("dtype_support")>(
@@ -106,11 +109,13 @@ class PythonBackend final : public sdk::Backend {
   }
   Stream new_stream(DeviceIndex index, int priority) override {
     return call<slot("new_stream")>(
-        take<Stream>, [&] { return at(below_, index)->new_stream(index, priority); }, index, priority);
+        take<Stream>, [&] { return at(below_, index)->new_stream(index, priority); }, index,
+        priority);
   }
   std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool timing) override {
-    return call<slot("new_event")>([&](const py::object& made) { return event_from(made, traits().name); },
-                                   [&] { return at(below_, index)->new_event(index, timing); }, index, timing);
+    return call<slot("new_event")>(
+        [&](const py::object& made) { return event_from(made, traits().name); },
+        [&] { return at(below_, index)->new_event(index, timing); }, index, timing);
   }
 
   MemoryStats memory_stats(DeviceIndex index) const override {
@@ -150,15 +155,18 @@ class PythonBackend final : public sdk::Backend {
   }
   void unregister_host_memory(void* address) override {
     call<slot("unregister_host_memory")>(
-        take_nothing, [&] { below_->unregister_host_memory(address); }, reinterpret_cast<std::uintptr_t>(address));
+        take_nothing, [&] { below_->unregister_host_memory(address); },
+        reinterpret_cast<std::uintptr_t>(address));
   }
 
   std::shared_ptr<sdk::GraphImpl> new_graph() override {
-    return call<slot("new_graph")>([&](const py::object& made) { return graph_from(made, traits().name); },
-                                   [&] { return below_->new_graph(); });
+    return call<slot("new_graph")>(
+        [&](const py::object& made) { return graph_from(made, traits().name); },
+        [&] { return below_->new_graph(); });
   }
   bool is_current_stream_capturing() const override {
-    return call<slot("is_current_stream_capturing")>(take<bool>, [&] { return below_->is_current_stream_capturing(); });
+    return call<slot("is_current_stream_capturing")>(
+        take<bool>, [&] { return below_->is_current_stream_capturing(); });
   }
 
   std::shared_ptr<sdk::OpBuilder> create_op_builder(const std::string& class_name) override {
@@ -170,17 +178,19 @@ class PythonBackend final : public sdk::Backend {
       struct Reset {
         ~Reset() { asking = false; }
       } const reset;
-      made =
-          call<slot("create_op_builder")>([&](const py::object& builder) { return builder_from(builder, class_name); },
-                                          [] { return std::shared_ptr<sdk::OpBuilder>(); }, class_name);
+      made = call<slot("create_op_builder")>(
+          [&](const py::object& builder) { return builder_from(builder, class_name); },
+          [] { return std::shared_ptr<sdk::OpBuilder>(); }, class_name);
     }
     if (!made) made = Backend::create_op_builder(class_name);
     return made ? made : below_->create_op_builder(class_name);
   }
 
-  void range_push(const std::string& message, const std::string& domain, const std::string& category) override {
+  void range_push(const std::string& message, const std::string& domain,
+                  const std::string& category) override {
     call<slot("range_push")>(
-        take_nothing, [&] { below_->range_push(message, domain, category); }, message, domain, category);
+        take_nothing, [&] { below_->range_push(message, domain, category); }, message, domain,
+        category);
   }
   void range_pop(const std::string& domain) override {
     call<slot("range_pop")>(
@@ -191,7 +201,8 @@ class PythonBackend final : public sdk::Backend {
   /// Calls the Python class if it overrides the slot and Python still runs, or else the backend
   /// below.
   template <std::size_t number, typename Take, typename Below, typename... Arguments>
-  std::invoke_result_t<Below&> call(Take&& take, Below&& below, const Arguments&... arguments) const {
+  std::invoke_result_t<Below&> call(Take&& take, Below&& below,
+                                    const Arguments&... arguments) const {
     if (!given_[number] || !python_runs()) return below();
     return ask(object_, traits().name + "." + slots[number], slots[number], take, arguments...);
   }
@@ -220,8 +231,8 @@ std::function<sdk::Probe()> probe_from(py::object function, const std::string& n
   };
 }
 
-void register_python_backend(const py::dict& traits, const std::string& base, const py::object& make,
-                             const py::object& probe) {
+void register_python_backend(const py::dict& traits, const std::string& base,
+                             const py::object& make, const py::object& probe) {
   BackendEntry entry;
   if (!base.empty()) {
     const py::gil_scoped_release release;  // finders may take it
@@ -245,7 +256,9 @@ void register_python_backend(const py::dict& traits, const std::string& base, co
 
 }  // namespace
 
-bool python_runs() noexcept { return !ended.load(std::memory_order_acquire) && Py_IsInitialized() != 0; }
+bool python_runs() noexcept {
+  return !ended.load(std::memory_order_acquire) && Py_IsInitialized() != 0;
+}
 
 Kept::~Kept() {
   if (!object_ || !python_runs()) return;
@@ -286,7 +299,8 @@ void bind_backends(py::module_& module) {
       .def("default_stream", &Backend::default_stream, NoGil())
       .def("new_stream", &Backend::new_stream, NoGil())
       .def("new_event", &Backend::new_event, NoGil())
-      .def("memory_stats", [](const Backend& self, int index) { return stats_to(self.memory_stats(index)); })
+      .def("memory_stats",
+           [](const Backend& self, int index) { return stats_to(self.memory_stats(index)); })
       .def("memory_info", &Backend::memory_info, NoGil())
       .def("reset_peak_memory_stats", &Backend::reset_peak_memory_stats, NoGil())
       .def("empty_cache", &Backend::empty_cache, NoGil())
@@ -297,7 +311,8 @@ void bind_backends(py::module_& module) {
   module.attr("backend_slots") = py::cast(std::vector<std::string>(slots.begin(), slots.end()));
   module.def("register_backend", &register_python_backend);
   module.def(
-      "make_registered_backend", [](const std::string& name) { return registered_backend(name).create(); }, NoGil());
+      "make_registered_backend",
+      [](const std::string& name) { return registered_backend(name).create(); }, NoGil());
   module.def("make_torch_backend", [](const py::dict& traits) -> std::shared_ptr<Backend> {
     auto read = traits_from(traits, {.class_name = {}});
     const py::gil_scoped_release release;
@@ -306,8 +321,8 @@ void bind_backends(py::module_& module) {
   module.def("make_python_backend",
              [](const std::shared_ptr<Backend>& below, const py::dict& traits, py::object object,
                 const std::vector<std::string>& given) -> std::shared_ptr<Backend> {
-               return std::make_shared<PythonBackend>(traits_from(traits, below->traits()), below, std::move(object),
-                                                      given);
+               return std::make_shared<PythonBackend>(traits_from(traits, below->traits()), below,
+                                                      std::move(object), given);
              });
   module.def("add_backend_finder", [](py::object find) {
     auto kept = std::make_shared<Kept>(std::move(find));

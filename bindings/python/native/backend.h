@@ -35,17 +35,20 @@ class Kept {
 /// Calls a method of a Python object with the GIL and passes the result to `take`. Throws
 /// `unavailable` after the end of the interpreter.
 template <typename Take, typename... Arguments>
-auto ask(const Kept& object, const std::string& where, const char* method, Take&& take, const Arguments&... arguments) {
+auto ask(const Kept& object, const std::string& where, const char* method, Take&& take,
+         const Arguments&... arguments) {
   if (!python_runs())
-    throw Error(ErrorCode::unavailable, where, {.what = "the Python interpreter of this backend has ended"});
+    throw Error(ErrorCode::unavailable, where,
+                {.what = "the Python interpreter of this backend has ended"});
   const py::gil_scoped_acquire gil;
   try {
     return take(py::object(object.get().attr(method)(arguments...)));
   } catch (py::error_already_set& error) {
     throw_python_error(error, where);
   } catch (const py::cast_error&) {
-    throw Error(ErrorCode::internal, where,
-                {.what = std::string("the Python backend's ") + method + "() returned a wrong type"});
+    throw Error(
+        ErrorCode::internal, where,
+        {.what = std::string("the Python backend's ") + method + "() returned a wrong type"});
   }
 }
 

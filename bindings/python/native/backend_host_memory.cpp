@@ -33,21 +33,24 @@ void release(void* data) {
 class PythonHostAllocator final : public c10::Allocator {
  public:
   PythonHostAllocator(py::object object, std::string backend)
-      : object_(std::make_shared<Kept>(std::move(object))), where_(std::move(backend) + ".host_allocator") {}
+      : object_(std::make_shared<Kept>(std::move(object))),
+        where_(std::move(backend) + ".host_allocator") {}
   c10::DataPtr allocate(std::size_t bytes) override {
     void* data = nullptr;
     if (bytes != 0) {
       data = ask(
           *object_, where_, "allocate",
           [this](const py::object& answer) {
-            auto* const given = answer.is_none() ? nullptr : reinterpret_cast<void*>(answer.cast<std::uintptr_t>());
+            auto* const given =
+                answer.is_none() ? nullptr : reinterpret_cast<void*>(answer.cast<std::uintptr_t>());
             if (given != nullptr) owners()[given] = object_;
             return given;
           },
           bytes);
       if (data == nullptr)
         throw Error(ErrorCode::out_of_memory, where_,
-                    {.what = "its allocate() returned no memory", .want = std::to_string(bytes) + " bytes"});
+                    {.what = "its allocate() returned no memory",
+                     .want = std::to_string(bytes) + " bytes"});
     }
     return {data, data, &release, c10::Device(c10::kCPU)};
   }

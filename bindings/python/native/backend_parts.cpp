@@ -10,15 +10,19 @@ namespace {
 
 class PythonEvent final : public sdk::EventImpl {
  public:
-  PythonEvent(py::object object, const std::string& backend) : object_(std::move(object)), where_(backend + " event") {}
-  void record(const Stream& stream) override { ask(object_, where_, "record", take_nothing, stream); }
+  PythonEvent(py::object object, const std::string& backend)
+      : object_(std::move(object)), where_(backend + " event") {}
+  void record(const Stream& stream) override {
+    ask(object_, where_, "record", take_nothing, stream);
+  }
   void wait(const Stream& stream) override { ask(object_, where_, "wait", take_nothing, stream); }
   bool query() const override { return ask(object_, where_, "query", take<bool>); }
   void synchronize() const override { ask(object_, where_, "synchronize", take_nothing); }
   double elapsed_time(const EventImpl& end) const override {
     const auto* other = dynamic_cast<const PythonEvent*>(&end);
     if (other == nullptr)
-      throw Error(ErrorCode::invalid_argument, where_, {.what = "the other event belongs to another backend"});
+      throw Error(ErrorCode::invalid_argument, where_,
+                  {.what = "the other event belongs to another backend"});
     return ask(object_, where_, "elapsed_time", take<double>, other->object_.get());
   }
 
@@ -29,7 +33,8 @@ class PythonEvent final : public sdk::EventImpl {
 
 class PythonGraph final : public sdk::GraphImpl {
  public:
-  PythonGraph(py::object object, const std::string& backend) : object_(std::move(object)), where_(backend + " graph") {}
+  PythonGraph(py::object object, const std::string& backend)
+      : object_(std::move(object)), where_(backend + " graph") {}
   void capture_begin(std::optional<GraphPool> pool) override {
     ask(object_, where_, "capture_begin", take_nothing, pool);
   }
@@ -51,7 +56,9 @@ class PythonOpBuilder final : public sdk::OpBuilder {
   std::string name() const override { return ask(object_, class_name_, "name", take<std::string>); }
   Compatibility is_compatible() const noexcept override try {
     if (ask(object_, class_name_, "is_compatible", take<bool>)) return {true, {}};
-    const auto reason = [](const py::object& answer) { return answer.attr("reason").cast<std::string>(); };
+    const auto reason = [](const py::object& answer) {
+      return answer.attr("reason").cast<std::string>();
+    };
     return {false, ask(object_, class_name_, "compatibility", reason)};
   } catch (const std::exception& error) {
     return {false, error.what()};

@@ -45,7 +45,8 @@ class Scope {
   /// Returns the innermost guard, which the caller must end.
   std::unique_ptr<Guard> leave() {
     if (guards_.empty())
-      throw Error(ErrorCode::invalid_state, "__exit__", {.what = "the scope was left more often than entered"});
+      throw Error(ErrorCode::invalid_state, "__exit__",
+                  {.what = "the scope was left more often than entered"});
     auto guard = std::move(guards_.back());
     guards_.pop_back();
     return guard;

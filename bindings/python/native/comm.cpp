@@ -12,12 +12,14 @@ PYBIND11_MODULE(_comm, module) {
   py::module_::import("torch.distributed");
   module.def(
       "make_backend",
-      [](const std::string& name, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, double seconds) {
+      [](const std::string& name, const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+         double seconds) {
         return anyaccel::comm::make_backend(
             name, store,
             {.rank = rank,
              .size = size,
-             .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(seconds))});
+             .timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+                 std::chrono::duration<double>(seconds))});
       },
       py::call_guard<py::gil_scoped_release>());
 }

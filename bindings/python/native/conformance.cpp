@@ -19,10 +19,12 @@ thread_local bool forking = false;
 thread_local PyGILState_STATE held;
 
 void before_fork() {
-  // With the GIL, a case calls os.fork(), which runs Python's hooks itself; their locks are not recursive.
+  // With the GIL, a case calls os.fork(), which runs Python's hooks itself; their locks are not
+  // recursive.
   forking = judging && PyGILState_Check() == 0;
   if (!forking) return;
-  held = PyGILState_Ensure();  // otherwise another thread, which does not exist in the child, could hold the GIL
+  held = PyGILState_Ensure();  // otherwise another thread, which does not exist in the child, could
+                               // hold the GIL
   PyOS_BeforeFork();
 }
 
@@ -47,7 +49,8 @@ int run(const std::vector<std::string>& words) {
   struct Reset {
     ~Reset() { judging = false; }
   } const reset;
-  return anyaccel::conformance::conformance_main(static_cast<int>(pointers.size()), pointers.data());
+  return anyaccel::conformance::conformance_main(static_cast<int>(pointers.size()),
+                                                 pointers.data());
 }
 
 namespace kit = anyaccel::conformance;
@@ -60,22 +63,23 @@ kit::Grade grade_of(const std::string& name) {
 
 /// Registers a case in Python. It fails if `body` raises, and is skipped if the exception is a
 /// `skip`.
-void register_case(const std::string& suite, const std::string& name, const std::string& grade, const py::object& body,
-                   const py::object& skip) {
+void register_case(const std::string& suite, const std::string& name, const std::string& grade,
+                   const py::object& body, const py::object& skip) {
   // Leaked on purpose: cases are destroyed after Python has shut down.
   auto* const call = new py::object(body);
   auto* const skips = new py::object(skip);
-  kit::register_case({suite, name, grade_of(grade), [call, skips](anyaccel::Accelerator& /*accelerator*/) {
-                        const py::gil_scoped_acquire gil;
-                        try {
-                          (*call)();
-                        } catch (py::error_already_set& error) {
-                          const std::string text = py::str(error.value());
-                          if (error.matches(*skips)) kit::skip(text);
-                          if (error.matches(PyExc_AssertionError)) kit::fail(text);
-                          kit::fail(std::string(py::str(error.type().attr("__name__"))) + ": " + text);
-                        }
-                      }});
+  kit::register_case(
+      {suite, name, grade_of(grade), [call, skips](anyaccel::Accelerator& /*accelerator*/) {
+         const py::gil_scoped_acquire gil;
+         try {
+           (*call)();
+         } catch (py::error_already_set& error) {
+           const std::string text = py::str(error.value());
+           if (error.matches(*skips)) kit::skip(text);
+           if (error.matches(PyExc_AssertionError)) kit::fail(text);
+           kit::fail(std::string(py::str(error.type().attr("__name__"))) + ": " + text);
+         }
+       }});
 }
 
 }  // namespace

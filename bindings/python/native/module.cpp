@@ -85,21 +85,23 @@ PyObject* get(PyObject*, PyObject*) {
     const auto object = py::reinterpret_steal<py::object>(PyObject_CallNoArgs(current.make));
     if (!object) return nullptr;
     // Another thread may have set the object while the constructor ran.
-    if (auto* made = object.cast<Accelerator*>(); made != current.accelerator) remember(made, object.ptr());
+    if (auto* made = object.cast<Accelerator*>(); made != current.accelerator)
+      remember(made, object.ptr());
   }
   Py_INCREF(current.object);
   return current.object;
 }
 
-PyMethodDef methods[] = {
-    {"get_accelerator", get, METH_NOARGS,
-     "get_accelerator()\n--\n\nReturn the accelerator of this process. The first call selects it by "
-     "DS_ACCELERATOR or by probing."},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"get_accelerator", get, METH_NOARGS,
+                          "get_accelerator()\n--\n\nReturn the accelerator of this process. The "
+                          "first call selects it by "
+                          "DS_ACCELERATOR or by probing."},
+                         {nullptr, nullptr, 0, nullptr}};
 
 void bind_registry(py::module_& module) {
   if (PyModule_AddFunctions(module.ptr(), methods) != 0) throw py::error_already_set();
-  module.def("set_accelerator_class", [](const py::object& make) { current.make = py::object(make).release().ptr(); });
+  module.def("set_accelerator_class",
+             [](const py::object& make) { current.make = py::object(make).release().ptr(); });
   module.def(
       "set_accelerator_name", [](const std::string& name) { set_accelerator(name); }, NoGil());
   module.def(
@@ -107,7 +109,8 @@ void bind_registry(py::module_& module) {
       [](const py::object& object, const py::object& of_user) {
         auto& accelerator = object.cast<Accelerator&>();
         {
-          const py::gil_scoped_release release;  // another thread that selects an accelerator may need the GIL
+          const py::gil_scoped_release
+              release;  // another thread that selects an accelerator may need the GIL
           set_accelerator(accelerator);
         }
         const auto& seen = of_user.is_none() ? object : of_user;
@@ -124,9 +127,10 @@ void bind_registry(py::module_& module) {
       const std::string_view line(*entry);
       const auto equals = line.find('=');
       if (equals != std::string_view::npos)
-        all.append(py::make_tuple(py::reinterpret_steal<py::str>(
-                                      PyUnicode_DecodeFSDefaultAndSize(line.data(), static_cast<Py_ssize_t>(equals))),
-                                  py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefault(line.data() + equals + 1))));
+        all.append(py::make_tuple(
+            py::reinterpret_steal<py::str>(
+                PyUnicode_DecodeFSDefaultAndSize(line.data(), static_cast<Py_ssize_t>(equals))),
+            py::reinterpret_steal<py::str>(PyUnicode_DecodeFSDefault(line.data() + equals + 1))));
     }
     return all;
   });
@@ -138,7 +142,8 @@ void bind_registry(py::module_& module) {
   module.def("detection", &detection, NoGil(),
              "Return why get_accelerator() selected its backend. Probes if none is selected yet.");
   module.def("communication_backend_reason", &communication_backend_reason, NoGil(),
-             "Return the reason for get_accelerator().communication_backend_name(), or \"\" if only one is possible.");
+             "Return the reason for get_accelerator().communication_backend_name(), or \"\" if "
+             "only one is possible.");
   module.def("is_current_accelerator_supported", &is_current_accelerator_supported, NoGil(),
              "Return whether the selected accelerator is from AnyAccel's registry.");
 }

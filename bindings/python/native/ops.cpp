@@ -97,8 +97,8 @@ struct Quick<void(Arguments...)> {
       return (std::get<i>(taken).take(given[i]) && ...);
     };
     const auto indices = std::index_sequence_for<Arguments...>();
-    if (names != nullptr || count != sizeof...(Arguments) || at::impl::torch_function_mode_enabled() ||
-        !take_all(indices))
+    if (names != nullptr || count != sizeof...(Arguments) ||
+        at::impl::torch_function_mode_enabled() || !take_all(indices))
       return PyObject_Vectorcall(quick.slow, given, static_cast<std::size_t>(count), names);
     {
       const py::gil_scoped_release others_run;
@@ -111,11 +111,13 @@ struct Quick<void(Arguments...)> {
   /// Returns the Python function, which lives until the process ends, like the op.
   static PyObject* make(const c10::OperatorHandle& op, const char* name, PyObject* slow) {
     Py_INCREF(slow);
-    auto* quick = new Quick{{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call)),
-                             METH_FASTCALL | METH_KEYWORDS, nullptr},
-                            op.typed<void(Arguments...)>(),
-                            slow};
-    const auto self = py::reinterpret_steal<py::object>(PyCapsule_New(quick, capsule_name, nullptr));
+    auto* quick =
+        new Quick{{name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&call)),
+                   METH_FASTCALL | METH_KEYWORDS, nullptr},
+                  op.typed<void(Arguments...)>(),
+                  slow};
+    const auto self =
+        py::reinterpret_steal<py::object>(PyCapsule_New(quick, capsule_name, nullptr));
     if (!self) throw py::error_already_set();
     return PyCFunction_New(&quick->method, self.ptr());
   }
@@ -133,18 +135,21 @@ struct Entry {
 
 // If a signature differs from the op's, typed() throws when the op is requested.
 constexpr std::array entries = {
-    Entry{"adam_update",
-          &Quick<void(Int, Int, double, double, double, double, double, bool, One, One, One, One)>::make},
-    Entry{"adam_rollback",
-          &Quick<void(Int, Int, double, double, double, double, double, bool, One, One, One, One)>::make},
-    Entry{"adam_update_list",
-          &Quick<void(Int, Int, double, double, double, double, double, bool, Many, Many, Many, Many)>::make},
-    Entry{"adam_rollback_list",
-          &Quick<void(Int, Int, double, double, double, double, double, bool, Many, Many, Many, Many)>::make},
+    Entry{"adam_update", &Quick<void(Int, Int, double, double, double, double, double, bool, One,
+                                     One, One, One)>::make},
+    Entry{"adam_rollback", &Quick<void(Int, Int, double, double, double, double, double, bool, One,
+                                       One, One, One)>::make},
+    Entry{"adam_update_list", &Quick<void(Int, Int, double, double, double, double, double, bool,
+                                          Many, Many, Many, Many)>::make},
+    Entry{"adam_rollback_list", &Quick<void(Int, Int, double, double, double, double, double, bool,
+                                            Many, Many, Many, Many)>::make},
     Entry{"adagrad_update", &Quick<void(Int, Int, double, double, double, One, One, One)>::make},
-    Entry{"adagrad_update_list", &Quick<void(Int, Int, double, double, double, Many, Many, Many)>::make},
-    Entry{"lion_update", &Quick<void(Int, Int, double, double, double, double, One, One, One)>::make},
-    Entry{"lion_update_list", &Quick<void(Int, Int, double, double, double, double, Many, Many, Many)>::make},
+    Entry{"adagrad_update_list",
+          &Quick<void(Int, Int, double, double, double, Many, Many, Many)>::make},
+    Entry{"lion_update",
+          &Quick<void(Int, Int, double, double, double, double, One, One, One)>::make},
+    Entry{"lion_update_list",
+          &Quick<void(Int, Int, double, double, double, double, Many, Many, Many)>::make},
 };
 
 }  // namespace
@@ -155,14 +160,16 @@ void bind_ops(py::module_& module) {
       [](const std::string& name, py::object slow) {
         for (const Entry& entry : entries) {
           if (name != entry.name) continue;
-          const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(("anyaccel::" + name).c_str(), "");
+          const auto op =
+              c10::Dispatcher::singleton().findSchemaOrThrow(("anyaccel::" + name).c_str(), "");
           PyObject* made = entry.make(op, entry.name, slow.ptr());
           if (made == nullptr) throw py::error_already_set();
           return py::reinterpret_steal<py::object>(made);
         }
         return slow;
       },
-      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else `slow`, torch's "
+      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else "
+      "`slow`, torch's "
       "function.");
 }
 

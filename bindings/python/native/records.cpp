@@ -11,7 +11,8 @@ namespace {
 template <typename T>
 class Record {
  public:
-  Record(py::module_& module, const char* name, const char* doc) : class_(module, name, doc), name_(name) {}
+  Record(py::module_& module, const char* name, const char* doc)
+      : class_(module, name, doc), name_(name) {}
   ~Record() {
     class_.def("__repr__", [name = name_, fields = fields_](const py::object& self) {
       std::string text = name + "(";
@@ -25,8 +26,8 @@ class Record {
       const auto escape = py::module_::import("html").attr("escape");
       std::string rows;
       for (const auto& field : fields)
-        rows += "<tr><th>" + field + "</th><td>" + std::string(py::str(escape(py::str(self.attr(field.c_str()))))) +
-                "</td></tr>";
+        rows += "<tr><th>" + field + "</th><td>" +
+                std::string(py::str(escape(py::str(self.attr(field.c_str()))))) + "</td></tr>";
       return "<table><caption>" + name + "</caption>" + rows + "</table>";
     });
     class_.def("__iter__", [fields = fields_](const py::object& self) {
@@ -68,8 +69,9 @@ void bind_records(py::module_& module) {
       .field("reserved_bytes", &HostMemoryStats::reserved_bytes)
       .field("num_host_alloc", &HostMemoryStats::num_host_alloc)
       .field("num_host_free", &HostMemoryStats::num_host_free);
-  Record<DeviceProperties>(module, "DeviceProperties",
-                           "Properties of one device. Unknown numbers are -1, unknown texts are empty.")
+  Record<DeviceProperties>(
+      module, "DeviceProperties",
+      "Properties of one device. Unknown numbers are -1, unknown texts are empty.")
       .field("name", &DeviceProperties::name)
       .field("vendor", &DeviceProperties::vendor)
       .field("uuid", &DeviceProperties::uuid)
@@ -95,7 +97,8 @@ void bind_records(py::module_& module) {
       .field("libraries", &BuildExtension::libraries)
       .field("cxx_flags", &BuildExtension::cxx_flags)
       .field("torch_version", &BuildExtension::torch_version);
-  Record<Compatibility>(module, "Compatibility", "(compatible, reason). The reason is empty if compatible.")
+  Record<Compatibility>(module, "Compatibility",
+                        "(compatible, reason). The reason is empty if compatible.")
       .field("compatible", &Compatibility::compatible)
       .field("reason", &Compatibility::reason);
   Record<BackendVerdict>(module, "BackendVerdict", "Result of detection for one backend.")

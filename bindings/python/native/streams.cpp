@@ -22,21 +22,25 @@ bool type_caster<anyaccel::Stream>::load(handle source, bool) {
     if (!ours) throw error_already_set();
     index = ours.cast<int>();
   }
-  value = {c10::Stream::unpack3(stream->stream_id, static_cast<c10::DeviceIndex>(stream->device_index),
-                                static_cast<c10::DeviceType>(stream->device_type)),
-           index < 0 ? 0 : index};
+  value = {
+      c10::Stream::unpack3(stream->stream_id, static_cast<c10::DeviceIndex>(stream->device_index),
+                           static_cast<c10::DeviceType>(stream->device_type)),
+      index < 0 ? 0 : index};
   return true;
 }
 
-handle type_caster<anyaccel::Stream>::cast(const anyaccel::Stream& stream, return_value_policy, handle) {
+handle type_caster<anyaccel::Stream>::cast(const anyaccel::Stream& stream, return_value_policy,
+                                           handle) {
   auto result = reinterpret_steal<object>(stream_class->tp_alloc(stream_class, 0));
   if (!result) throw error_already_set();
   const auto unwrapped = stream.unwrap();
   auto* fields = reinterpret_cast<THPStream*>(result.ptr());
   fields->stream_id = unwrapped.id();
   fields->device_type = static_cast<std::int64_t>(unwrapped.device_type());
-  fields->device_index = unwrapped.device_index();  // NOLINT(bugprone-signed-char-misuse): -1 is not an index
-  if (PyObject_SetAttr(result.ptr(), index_name, int_(stream.device_index()).ptr()) != 0) throw error_already_set();
+  fields->device_index =
+      unwrapped.device_index();  // NOLINT(bugprone-signed-char-misuse): -1 is not an index
+  if (PyObject_SetAttr(result.ptr(), index_name, int_(stream.device_index()).ptr()) != 0)
+    throw error_already_set();
   return result.release();
 }
 
@@ -47,40 +51,51 @@ namespace anyaccel::python {
 namespace {
 
 void bind_events(py::module_& module) {
-  py::class_<Event>(module, "Event",
-                    R"(Event(enable_timing=False, blocking=False, interprocess=False, device_index=None)
+  py::class_<Event>(
+      module, "Event",
+      R"(Event(enable_timing=False, blocking=False, interprocess=False, device_index=None)
 
 A mark in a stream that can be waited for and timed. Before record() it counts as done.
 `blocking` is accepted for torch.cuda's sake and changes nothing; `interprocess` is unsupported.)")
-      .def(py::init([](bool enable_timing, bool, bool interprocess, std::optional<DeviceIndex> device_index) {
+      .def(py::init([](bool enable_timing, bool, bool interprocess,
+                       std::optional<DeviceIndex> device_index) {
              if (interprocess)
-               throw Error(ErrorCode::unsupported, "Event", {.what = "interprocess events are not supported"});
+               throw Error(ErrorCode::unsupported, "Event",
+                           {.what = "interprocess events are not supported"});
              return get_accelerator().Event(enable_timing, device_index);
            }),
-           py::arg("enable_timing") = false, py::arg("blocking") = false, py::arg("interprocess") = false,
-           py::arg("device_index") = py::none(), NoGil())
+           py::arg("enable_timing") = false, py::arg("blocking") = false,
+           py::arg("interprocess") = false, py::arg("device_index") = py::none(), NoGil())
       .def(
           "record",
-          [](Event& self, const std::optional<Stream>& stream) { stream ? self.record(*stream) : self.record(); },
-          py::arg("stream") = py::none(), "Record the work queued so far on the stream (default: the current one).")
+          [](Event& self, const std::optional<Stream>& stream) {
+            stream ? self.record(*stream) : self.record();
+          },
+          py::arg("stream") = py::none(),
+          "Record the work queued so far on the stream (default: the current one).")
       .def(
           "wait",
-          [](const Event& self, const std::optional<Stream>& stream) { stream ? self.wait(*stream) : self.wait(); },
+          [](const Event& self, const std::optional<Stream>& stream) {
+            stream ? self.wait(*stream) : self.wait();
+          },
           py::arg("stream") = py::none(), NoGil(),
           "Make later work on the stream (default: the current one) wait for this event.")
       .def("query", &Event::query, "Return whether the recorded work has completed.")
-      .def("__repr__",
-           [](const Event& self) {
-             // The repr must also work if the device has failed.
-             try {
-               return std::string(self.query() ? "anyaccel.Event(done)" : "anyaccel.Event(pending)");
-             } catch (const std::exception&) {
-               return std::string("anyaccel.Event(failed)");
-             }
-           })
-      .def("synchronize", &Event::synchronize, NoGil(), "Block until the recorded work has completed.")
+      .def(
+          "__repr__",
+          [](const Event& self) {
+            // The repr must also work if the device has failed.
+            try {
+              return std::string(self.query() ? "anyaccel.Event(done)" : "anyaccel.Event(pending)");
+            } catch (const std::exception&) {
+              return std::string("anyaccel.Event(failed)");
+            }
+          })
+      .def("synchronize", &Event::synchronize, NoGil(),
+           "Block until the recorded work has completed.")
       .def("elapsed_time", &Event::elapsed_time, py::arg("end_event"), NoGil(),
-           "Return the milliseconds to another event. Both must have timing enabled, be recorded and have completed.");
+           "Return the milliseconds to another event. Both must have timing enabled, be recorded "
+           "and have completed.");
 }
 
 const char* state_name(const Graph& graph) {
@@ -97,13 +112,16 @@ void bind_graphs(py::module_& module) {
       .def(py::init([] { return get_accelerator().create_graph(); }), NoGil(),
            "Create an empty graph of the accelerator.")
       .def_property_readonly("state", &state_name, "\"empty\", \"capturing\" or \"captured\".")
-      .def("__repr__", [](const Graph& self) { return std::string("anyaccel.Graph(") + state_name(self) + ")"; })
+      .def(
+          "__repr__",
+          [](const Graph& self) { return std::string("anyaccel.Graph(") + state_name(self) + ")"; })
       .def("capture_begin", &Graph::capture_begin, py::arg("pool") = py::none(), NoGil(),
            "Start capturing this thread's work.")
       .def("capture_end", &Graph::capture_end, NoGil(), "End the capture.")
       .def("replay", &Graph::replay, NoGil(), "Run the captured work again.")
       .def("reset", &Graph::reset, NoGil(), "Discard the captured work and release its memory.")
-      .def("pool", &Graph::pool, "Return this graph's memory pool, for another graph's capture_begin().");
+      .def("pool", &Graph::pool,
+           "Return this graph's memory pool, for another graph's capture_begin().");
   using Capture = Scope<GraphCapture>;
   py::class_<Capture>(module, "GraphScope")
       .def("__enter__",
@@ -139,8 +157,9 @@ void bind_streams(py::module_& module) {
   module.def("stream_wait_event", &Stream::wait_event);
   module.def("stream_wait_stream", &Stream::wait_stream);
   module.def("stream_record_event", &Stream::record_event);
-  module.def("stream_native_handle",
-             [](const Stream& self) { return reinterpret_cast<std::uintptr_t>(self.native_handle()); });
+  module.def("stream_native_handle", [](const Stream& self) {
+    return reinterpret_cast<std::uintptr_t>(self.native_handle());
+  });
   bind_events(module);
   bind_graphs(module);
 }

@@ -10,9 +10,10 @@ namespace {
 constexpr const char* kLower[] = {
     "mm", "matmul", "linear", "addmm",  "bmm",    "baddbmm", "addbmm",
     "mv", "addmv",  "addr",   "conv1d", "conv2d", "conv3d",  "scaled_dot_product_attention"};
-constexpr const char* kFloat[] = {"softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss",
-                                  "nll_loss",    "mse_loss",        "exp",        "log",
-                                  "rsqrt",       "cumsum"};
+constexpr const char* kFloat[] = {
+    "softmax.int", "log_softmax.int", "layer_norm", "cross_entropy_loss",
+    "nll_loss",    "mse_loss",        "exp",        "log",
+    "rsqrt",       "cumsum"};
 
 template <bool lower>
 void cast_and_call(const c10::OperatorHandle& op, c10::Stack* stack) {
@@ -27,11 +28,15 @@ void cast_and_call(const c10::OperatorHandle& op, c10::Stack* stack) {
 }  // namespace
 
 void register_autocast() {
-  static torch::Library rest(torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
+  static torch::Library rest(torch::Library::IMPL, "_", c10::DispatchKey::AutocastPrivateUse1,
+                             __FILE__, __LINE__);
   rest.fallback(torch::CppFunction::makeFallthrough());
-  static torch::Library ops(torch::Library::IMPL, "aten", c10::DispatchKey::AutocastPrivateUse1, __FILE__, __LINE__);
-  for (const char* name : kLower) ops.impl(name, torch::CppFunction::makeFromBoxedFunction<&cast_and_call<true>>());
-  for (const char* name : kFloat) ops.impl(name, torch::CppFunction::makeFromBoxedFunction<&cast_and_call<false>>());
+  static torch::Library ops(torch::Library::IMPL, "aten", c10::DispatchKey::AutocastPrivateUse1,
+                            __FILE__, __LINE__);
+  for (const char* name : kLower)
+    ops.impl(name, torch::CppFunction::makeFromBoxedFunction<&cast_and_call<true>>());
+  for (const char* name : kFloat)
+    ops.impl(name, torch::CppFunction::makeFromBoxedFunction<&cast_and_call<false>>());
 }
 
 }  // namespace hostcard_backend

@@ -1,5 +1,5 @@
-// The device as torch sees it. Here it is host memory and its kernels are the CPU's; a real device replaces, file by file,
-// guard.cpp and memory.cpp by its runtime and fallback.cpp by its kernels.
+// The device as torch sees it. Here it is host memory and its kernels are the CPU's; a real device
+// replaces, file by file, guard.cpp and memory.cpp by its runtime and fallback.cpp by its kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -15,8 +15,8 @@ constexpr c10::DeviceType kDeviceType = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kDeviceCount = 2;
 constexpr std::size_t kDeviceMemory = std::size_t{4} << 30;
 
-/// Gives PrivateUse1 its name and registers guard, allocator, hooks and kernels with torch. Once a process; later calls
-/// change nothing.
+/// Gives PrivateUse1 its name and registers guard, allocator, hooks and kernels with torch. Once a
+/// process; later calls change nothing.
 void install_device(const std::string& name);
 
 /// This thread's device.

@@ -1,5 +1,5 @@
-// Runs every op of torch that kernels.cpp does not have: the CPU's kernel on the device's memory. A real device registers
-// its own kernels in kernels.cpp and copies to the host here, or refuses.
+// Runs every op of torch that kernels.cpp does not have: the CPU's kernel on the device's memory. A
+// real device registers its own kernels in kernels.cpp and copies to the host here, or refuses.
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -14,7 +14,9 @@
 namespace hostcard_backend {
 namespace {
 
-bool is_ours(const at::Tensor& tensor) { return tensor.defined() && tensor.device().type() == kDeviceType; }
+bool is_ours(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.device().type() == kDeviceType;
+}
 
 /// One call: which host tensor stands for which device tensor.
 class Call {
@@ -26,7 +28,8 @@ class Call {
       return tensor;
     }
     TORCH_CHECK(!device_ || *device_ == tensor.device() || tensor.dim() == 0,
-                "expected all tensors to be on the same device, but found ", *device_, " and ", tensor.device());
+                "expected all tensors to be on the same device, but found ", *device_, " and ",
+                tensor.device());
     if (!device_) device_ = tensor.device();
     for (const auto& [own, view] : views_)
       if (own.is_same(tensor)) return view;
@@ -78,7 +81,8 @@ class Call {
     const auto options = result.options().device(device());
     for (const auto& [own, view] : views_)
       if (view.storage().data() != nullptr && view.storage().data() == result.storage().data())
-        return at::empty({0}, options).set_(own.storage(), result.storage_offset(), result.sizes(), result.strides());
+        return at::empty({0}, options)
+            .set_(own.storage(), result.storage_offset(), result.sizes(), result.strides());
 
     auto out = at::empty_strided(result.sizes(), result.strides(), options);
     host_view(out).copy_(result);
@@ -102,21 +106,25 @@ void fallback(const c10::OperatorHandle& op, c10::Stack* stack) {
   const auto& schema = op.schema();
   const auto count = schema.arguments().size();
   // Kept until the end: the views point into their memory.
-  const std::vector<c10::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const std::vector<c10::IValue> arguments(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                           stack->end());
   stack->resize(stack->size() - count);
   Call call;
   std::vector<std::size_t> generators;
   for (std::size_t i = 0; i < count; ++i) {
-    if (schema.arguments()[i].name() == "generator" && arguments[i].isNone()) generators.push_back(stack->size());
+    if (schema.arguments()[i].name() == "generator" && arguments[i].isNone())
+      generators.push_back(stack->size());
     stack->push_back(call.to_host(arguments[i]));
   }
   // Without one the kernel would draw from the host's.
-  for (const auto place : generators) (*stack)[place] = host_generator(default_generator(call.device().index()));
+  for (const auto place : generators)
+    (*stack)[place] = host_generator(default_generator(call.device().index()));
   const c10::DeviceGuard guard(call.device());
   op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
   call.put_back();
   const auto results = schema.returns().size();
-  for (auto place = stack->end() - static_cast<std::ptrdiff_t>(results); place != stack->end(); ++place)
+  for (auto place = stack->end() - static_cast<std::ptrdiff_t>(results); place != stack->end();
+       ++place)
     *place = call.to_device(*place);
 }
 
@@ -129,8 +137,8 @@ at::Tensor host_view(const at::Tensor& tensor) {
                       c10::DataPtr(const_cast<void*>(storage.data()), c10::Device(c10::kCPU)),
                       c10::GetAllocator(c10::kCPU),
                       /*resizable=*/true);
-  auto view = at::detail::make_tensor<c10::TensorImpl>(std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                       tensor.dtype());
+  auto view = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(memory), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
   auto* impl = view.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
@@ -140,9 +148,11 @@ at::Tensor host_view(const at::Tensor& tensor) {
 }
 
 void register_fallback() {
-  static torch::Library ops(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static torch::Library ops(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
   ops.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
-  static torch::Library autograd(torch::Library::IMPL, "_", c10::DispatchKey::AutogradPrivateUse1, __FILE__, __LINE__);
+  static torch::Library autograd(torch::Library::IMPL, "_", c10::DispatchKey::AutogradPrivateUse1,
+                                 __FILE__, __LINE__);
   autograd.fallback(torch::CppFunction::makeFallthrough());
 }
 

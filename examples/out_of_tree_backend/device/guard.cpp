@@ -1,4 +1,5 @@
-// Devices, streams and events. Work is done when a call returns, so a stream is a number and an event a time.
+// Devices, streams and events. Work is done when a call returns, so a stream is a number and an
+// event a time.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <array>
@@ -22,7 +23,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return kDeviceCount; }
   c10::Device getDevice() const override { return {kDeviceType, this_device}; }
   void setDevice(c10::Device device) const override { set_current_device(device.index()); }
-  void uncheckedSetDevice(c10::Device device) const noexcept override { this_device = device.index(); }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    this_device = device.index();
+  }
   c10::Device exchangeDevice(c10::Device device) const override {
     const auto old = getDevice();
     setDevice(device);
@@ -45,7 +48,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     this_stream[static_cast<std::size_t>(stream.device_index())] = stream.id();
     return old;
   }
-  void* getStreamNativeHandle(c10::Stream stream) const override { return reinterpret_cast<void*>(stream.id()); }
+  void* getStreamNativeHandle(c10::Stream stream) const override {
+    return reinterpret_cast<void*>(stream.id());
+  }
   bool queryStream(const c10::Stream& /*stream*/) const override { return true; }
   void synchronizeStream(const c10::Stream& /*stream*/) const override {}
   void synchronizeDevice(c10::DeviceIndex index) const override { check_device(index); }
@@ -62,7 +67,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void* /*event*/) const override { return true; }
   void synchronizeEvent(void* /*event*/) const override {}
   double elapsedTime(void* begin, void* end, c10::DeviceIndex /*index*/) const override {
-    return std::chrono::duration<double, std::milli>(*static_cast<Time*>(end) - *static_cast<Time*>(begin)).count();
+    return std::chrono::duration<double, std::milli>(*static_cast<Time*>(end) -
+                                                     *static_cast<Time*>(begin))
+        .count();
   }
   c10::DeviceCapability getDeviceCapability(c10::Device /*device*/) const override { return {}; }
 
@@ -87,10 +94,13 @@ void set_current_device(c10::DeviceIndex index) {
 }
 
 void check_device(c10::DeviceIndex index) {
-  TORCH_CHECK(index >= 0 && index < kDeviceCount, "hostcard has devices 0 to ", kDeviceCount - 1, ", got ", index);
+  TORCH_CHECK(index >= 0 && index < kDeviceCount, "hostcard has devices 0 to ", kDeviceCount - 1,
+              ", got ", index);
 }
 
-void register_guard() { static c10::impl::DeviceGuardImplRegistrar registrar(kDeviceType, new Guard); }
+void register_guard() {
+  static c10::impl::DeviceGuardImplRegistrar registrar(kDeviceType, new Guard);
+}
 
 void install_device(const std::string& name) {
   static std::once_flag once;

@@ -13,7 +13,8 @@ namespace {
 class Generator final : public c10::GeneratorImpl {
  public:
   explicit Generator(c10::DeviceIndex index, at::Generator host = at::detail::createCPUGenerator())
-      : GeneratorImpl(c10::Device(kDeviceType, index), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+      : GeneratorImpl(c10::Device(kDeviceType, index),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
         host_(std::move(host)) {}
   static c10::DeviceType device_type() { return kDeviceType; }
 
@@ -22,8 +23,12 @@ class Generator final : public c10::GeneratorImpl {
   std::uint64_t seed() override { return host_.seed(); }
   void set_offset(std::uint64_t offset) override { host_.set_offset(offset); }
   std::uint64_t get_offset() const override { return host_.get_offset(); }
-  void set_state(const c10::TensorImpl& state) override { host_.unsafeGetGeneratorImpl()->set_state(state); }
-  c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return host_.unsafeGetGeneratorImpl()->get_state(); }
+  void set_state(const c10::TensorImpl& state) override {
+    host_.unsafeGetGeneratorImpl()->set_state(state);
+  }
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+    return host_.unsafeGetGeneratorImpl()->get_state();
+  }
   const at::Generator& host() const { return host_; }
 
  private:
@@ -63,7 +68,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 const at::Generator& default_generator(c10::DeviceIndex index) {
   static const auto* generators = [] {
     auto* all = new std::vector<at::Generator>;
-    for (c10::DeviceIndex i = 0; i < kDeviceCount; ++i) all->push_back(at::make_generator<Generator>(i));
+    for (c10::DeviceIndex i = 0; i < kDeviceCount; ++i)
+      all->push_back(at::make_generator<Generator>(i));
     return all;
   }();
   check_device(index);

@@ -1,5 +1,6 @@
-// The ops that a device must have itself: making tensors, looking at their memory in another shape, copying, and those that
-// torch leaves to the device. Add the device's own kernels here; device/fallback.cpp runs the rest.
+// The ops that a device must have itself: making tensors, looking at their memory in another shape,
+// copying, and those that torch leaves to the device. Add the device's own kernels here;
+// device/fallback.cpp runs the rest.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -32,19 +33,21 @@ Tensor on_device(const Tensor& host) {
   return out;
 }
 
-Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
-             std::optional<at::Device> device, std::optional<bool> /*pin*/, std::optional<at::MemoryFormat> format) {
+Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
+             std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
+             std::optional<bool> /*pin*/, std::optional<at::MemoryFormat> format) {
   const c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &allocator(), kKeys,
                                    dtype.value_or(at::get_default_dtype_as_scalartype()), format);
 }
 
-Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride, std::optional<at::ScalarType> dtype,
-                     std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
-                     std::optional<bool> /*pin*/) {
+Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                     std::optional<at::ScalarType> dtype, std::optional<at::Layout> /*layout*/,
+                     std::optional<at::Device> device, std::optional<bool> /*pin*/) {
   const c10::OptionalDeviceGuard guard(device);
-  return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), &allocator(),
-                                           kKeys, dtype.value_or(at::get_default_dtype_as_scalartype()));
+  return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(size),
+                                           C10_AS_INTARRAYREF_SLOW(stride), &allocator(), kKeys,
+                                           dtype.value_or(at::get_default_dtype_as_scalartype()));
 }
 
 Tensor as_strided(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
@@ -59,7 +62,8 @@ Tensor view(const Tensor& self, c10::SymIntArrayRef size) {
 }
 
 Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntArrayRef stride) {
-  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride));
+  return at::native::_reshape_alias(self, C10_AS_INTARRAYREF_SLOW(size),
+                                    C10_AS_INTARRAYREF_SLOW(stride));
 }
 
 /// Makes the storage hold at least that many bytes; what was there stays.
@@ -72,7 +76,8 @@ void grow(c10::StorageImpl& storage, std::size_t bytes) {
   storage.set_nbytes(bytes);
 }
 
-const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size, std::optional<at::MemoryFormat> format) {
+const Tensor& resize(const Tensor& self, c10::SymIntArrayRef size,
+                     std::optional<at::MemoryFormat> format) {
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(C10_AS_INTARRAYREF_SLOW(size));
   if (format && *format != at::MemoryFormat::Preserve) impl->empty_tensor_restride(*format);
@@ -96,7 +101,9 @@ Tensor& set_whole_storage(Tensor& self, at::Storage source) {
                      c10::SymIntArrayRef({c10::SymInt(1)}));
 }
 
-Tensor host_side(const Tensor& tensor) { return tensor.device().type() == kDeviceType ? host_view(tensor) : tensor; }
+Tensor host_side(const Tensor& tensor) {
+  return tensor.device().type() == kDeviceType ? host_view(tensor) : tensor;
+}
 
 Tensor& copy_into(Tensor& self, const Tensor& source, bool /*non_blocking*/) {
   host_side(self).copy_(host_side(source));
@@ -113,14 +120,16 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& target) {
   return copy_from(self, target, false);
 }
 
-void record_stream(Tensor& /*self*/, at::Stream /*stream*/) {}  // a stream has no work that could outlive a tensor
+void record_stream(Tensor& /*self*/, at::Stream /*stream*/) {
+}  // a stream has no work that could outlive a tensor
 
 bool same_kind(const Tensor& /*self*/, const Tensor& /*from*/) { return true; }
 
 /// No fused attention: torch takes it apart. The number is SDPBackend::math of ATen/SDPBackend.h.
-std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/, const Tensor& /*value*/,
-                              const OptionalTensor& /*mask*/, double /*dropout*/, bool /*causal*/,
-                              std::optional<double> /*scale*/, bool /*gqa*/) {
+std::int64_t attention_choice(const Tensor& /*query*/, const Tensor& /*key*/,
+                              const Tensor& /*value*/, const OptionalTensor& /*mask*/,
+                              double /*dropout*/, bool /*causal*/, std::optional<double> /*scale*/,
+                              bool /*gqa*/) {
   return 0;
 }
 
@@ -132,24 +141,25 @@ std::tuple<Tensor, Tensor> dropout(const Tensor& input, double p, std::optional<
   return {p == 1 ? input.mul(0) : input.mul(mask).div_(1 - p), mask};
 }
 
-Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                   std::int64_t groups) {
+Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& bias,
+                   IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool transposed,
+                   IntArrayRef output_padding, std::int64_t groups) {
   const auto host_bias = bias && bias->defined() ? OptionalTensor(host_view(*bias)) : std::nullopt;
   const c10::DeviceGuard guard(input.device());
-  return on_device(at::convolution(host_view(input), host_view(weight), host_bias, stride, padding, dilation,
-                                   transposed, output_padding, groups));
+  return on_device(at::convolution(host_view(input), host_view(weight), host_bias, stride, padding,
+                                   dilation, transposed, output_padding, groups));
 }
 
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, const Tensor& input,
-                                                        const Tensor& weight, IntArrayRef stride, IntArrayRef padding,
-                                                        IntArrayRef dilation, bool transposed,
-                                                        IntArrayRef output_padding, std::int64_t groups,
+                                                        const Tensor& weight, IntArrayRef stride,
+                                                        IntArrayRef padding, IntArrayRef dilation,
+                                                        bool transposed, IntArrayRef output_padding,
+                                                        std::int64_t groups,
                                                         std::array<bool, 3> wanted) {
   const std::vector<std::int64_t> bias_size{transposed ? weight.size(1) * groups : weight.size(0)};
   auto [of_input, of_weight, of_bias] = at::convolution_backward(
-      host_view(gradient), host_view(input), host_view(weight), at::OptionalIntArrayRef(bias_size), stride, padding,
-      dilation, transposed, output_padding, groups, wanted);
+      host_view(gradient), host_view(input), host_view(weight), at::OptionalIntArrayRef(bias_size),
+      stride, padding, dilation, transposed, output_padding, groups, wanted);
   const c10::DeviceGuard guard(input.device());
   const auto back = [](const Tensor& host) { return host.defined() ? on_device(host) : host; };
   return {back(of_input), back(of_weight), back(of_bias)};
@@ -158,7 +168,8 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(const Tensor& gradient, 
 }  // namespace
 
 void register_kernels() {
-  static torch::Library ops(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static torch::Library ops(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
   ops.impl("empty.memory_format", TORCH_FN(empty));
   ops.impl("empty_strided", TORCH_FN(empty_strided));
   ops.impl("as_strided", TORCH_FN(as_strided));

@@ -37,7 +37,9 @@ class Allocator final : public c10::DeviceAllocator {
     return {raw->memory, raw, &release, c10::Device(kDeviceType, device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
 
   bool initialized() override { return true; }
   // Nothing is kept for later.
@@ -49,12 +51,14 @@ class Allocator final : public c10::DeviceAllocator {
   }
   void resetAccumulatedStats(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
-    for (auto* array : {&of(device).allocation, &of(device).allocated_bytes, &of(device).reserved_bytes})
+    for (auto* array :
+         {&of(device).allocation, &of(device).allocated_bytes, &of(device).reserved_bytes})
       (*array)[0].reset_accumulated();
   }
   void resetPeakStats(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
-    for (auto* array : {&of(device).allocation, &of(device).allocated_bytes, &of(device).reserved_bytes})
+    for (auto* array :
+         {&of(device).allocation, &of(device).allocated_bytes, &of(device).reserved_bytes})
       (*array)[0].reset_peak();
   }
   bool is_used(c10::DeviceIndex device) const {
@@ -63,7 +67,8 @@ class Allocator final : public c10::DeviceAllocator {
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
     const std::lock_guard lock(mutex_);
-    return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current), kDeviceMemory};
+    return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current),
+            kDeviceMemory};
   }
 
  private:
@@ -77,8 +82,8 @@ class Allocator final : public c10::DeviceAllocator {
     if (sign > 0) {
       const auto free = kDeviceMemory - static_cast<std::size_t>(stats.allocated_bytes[0].current);
       if (block.bytes > free) ++stats.num_ooms;
-      TORCH_CHECK_WITH(OutOfMemoryError, block.bytes <= free, "hostcard: device ", block.device, " has ", free,
-                       " bytes left, want ", block.bytes);
+      TORCH_CHECK_WITH(OutOfMemoryError, block.bytes <= free, "hostcard: device ", block.device,
+                       " has ", free, " bytes left, want ", block.bytes);
       stats.allocation[0].increase(1);
       stats.allocated_bytes[0].increase(block.bytes);
       stats.reserved_bytes[0].increase(block.bytes);

@@ -6,10 +6,11 @@
 namespace {
 
 at::Tensor axpy(const at::Tensor& x, const at::Tensor& y, double a) {
-  TORCH_CHECK(x.device().is_privateuseone() && y.device() == x.device(), "axpy: want two tensors of one hostcard, got ",
-              x.device(), " and ", y.device());
-  TORCH_CHECK(x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat && x.sizes() == y.sizes(),
-              "axpy: want two float32 tensors of one shape");
+  TORCH_CHECK(x.device().is_privateuseone() && y.device() == x.device(),
+              "axpy: want two tensors of one hostcard, got ", x.device(), " and ", y.device());
+  TORCH_CHECK(
+      x.scalar_type() == at::kFloat && y.scalar_type() == at::kFloat && x.sizes() == y.sizes(),
+      "axpy: want two float32 tensors of one shape");
   const auto from = x.contiguous();
   const auto plus = y.contiguous();
   auto out = at::empty_like(from);
@@ -23,5 +24,7 @@ at::Tensor axpy(const at::Tensor& x, const at::Tensor& y, double a) {
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(hostcard, library) { library.def("axpy(Tensor x, Tensor y, float a) -> Tensor"); }
+TORCH_LIBRARY_FRAGMENT(hostcard, library) {
+  library.def("axpy(Tensor x, Tensor y, float a) -> Tensor");
+}
 TORCH_LIBRARY_IMPL(hostcard, PrivateUse1, library) { library.impl("axpy", TORCH_FN(axpy)); }

@@ -1,4 +1,5 @@
-// Loads the op through the accelerator, as a program that uses it does, and compares with torch's own.
+// Loads the op through the accelerator, as a program that uses it does, and compares with torch's
+// own.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/randn.h>

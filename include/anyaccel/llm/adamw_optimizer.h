@@ -1,5 +1,5 @@
-// llm::AdamW as a `torch::optim::Optimizer`. It has its own header because LibTorch's optimizer headers are slow to
-// compile. Link `anyaccel::llm`.
+// llm::AdamW as a `torch::optim::Optimizer`. It has its own header because LibTorch's optimizer
+// headers are slow to compile. Link `anyaccel::llm`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,26 +14,28 @@
 
 namespace anyaccel::llm {
 
-/// AdamW on any device as a torch::optim::Optimizer, with parameter groups, torch::save(), torch::load() and LibTorch's
-/// learning-rate schedulers.
+/// AdamW on any device as a torch::optim::Optimizer, with parameter groups, torch::save(),
+/// torch::load() and LibTorch's learning-rate schedulers.
 ///
-/// Its step counts and learning rates are tensors on the device, so step() can be captured in an anyaccel::Graph. Before
-/// each replay, call update_lr() if a scheduler changed the learning rate. Call zero_grad(false), which keeps the
-/// gradients' addresses. Of a group's options, only the learning rate may change after the group was added.
+/// Its step counts and learning rates are tensors on the device, so step() can be captured in an
+/// anyaccel::Graph. Before each replay, call update_lr() if a scheduler changed the learning rate.
+/// Call zero_grad(false), which keeps the gradients' addresses. Of a group's options, only the
+/// learning rate may change after the group was added.
 ///
-/// Constructors and add_param_group() throw `invalid_argument` for options out of range, for adamw_mode(false) and
-/// bias_correction(false), and for parameters of a group that are not floating-point leaves on one device. Not
-/// thread-safe.
+/// Constructors and add_param_group() throw `invalid_argument` for options out of range, for
+/// adamw_mode(false) and bias_correction(false), and for parameters of a group that are not
+/// floating-point leaves on one device. Not thread-safe.
 class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
-      : AdamWOptimizer(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
+      : AdamWOptimizer(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
+                       std::move(defaults)) {}
 
-  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss. Skips parameters
-  /// without a gradient.
+  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss.
+  /// Skips parameters without a gradient.
   at::Tensor step(LossClosure closure = nullptr) override;
   /// Writes learning rates that changed since the last call to the device. step() does so too.
   void update_lr();

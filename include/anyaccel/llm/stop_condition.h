@@ -8,8 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// Tells a call whether its caller wants it to stop, through a `std::stop_token` or an atomic flag. The flag must
-/// outlive the call. A default-constructed condition never stops. Thread-safe.
+/// Tells a call whether its caller wants it to stop, through a `std::stop_token` or an atomic flag.
+/// The flag must outlive the call. A default-constructed condition never stops. Thread-safe.
 class StopCondition {
  public:
   StopCondition() = default;
@@ -18,7 +18,9 @@ class StopCondition {
   StopCondition(std::stop_token token) : token_(std::move(token)) {}
 
   /// Returns whether a stop can ever be requested.
-  [[nodiscard]] bool stop_possible() const noexcept { return flag_ != nullptr || token_.stop_possible(); }
+  [[nodiscard]] bool stop_possible() const noexcept {
+    return flag_ != nullptr || token_.stop_possible();
+  }
   [[nodiscard]] bool stop_requested() const noexcept {
     return token_.stop_requested() || (flag_ != nullptr && flag_->load());
   }

@@ -8,17 +8,18 @@
 
 namespace anyaccel::llm {
 
-/// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal a second or more later
-/// ends the process. Repetitions within the second are ignored, because a launcher forwards signals that its process
-/// group has already received. Only one object may exist at a time. The destructor restores the previous handlers.
+/// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal a
+/// second or more later ends the process. Repetitions within the second are ignored, because a
+/// launcher forwards signals that its process group has already received. Only one object may exist
+/// at a time. The destructor restores the previous handlers.
 class ANYACCEL_API StopSignal {
  public:
   enum class Watch {
     all,        ///< SIGINT and SIGTERM
     interrupt,  ///< SIGINT only; SIGTERM keeps its handler
   };
-  /// Grace period after the first signal. If it expires before this object is destroyed or reset by again(), the signal
-  /// ends the process, even if the process is blocked.
+  /// Grace period after the first signal. If it expires before this object is destroyed or reset by
+  /// again(), the signal ends the process, even if the process is blocked.
   using Patience = std::chrono::milliseconds;
   static constexpr Patience kNoLimit{0};
   /// For commands without state to save, which must end within a second.

@@ -17,19 +17,22 @@
 
 namespace anyaccel::llm {
 
-/// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens. It is wide and shallow, because two cores
-/// train such a model fastest, and its context of 128 tokens is short, which allows more updates per minute. Its
-/// positions rotate faster than Llama's (theta 300) to suit that context.
+/// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens. It is wide and
+/// shallow, because two cores train such a model fastest, and its context of 128 tokens is short,
+/// which allows more updates per minute. Its positions rotate faster than Llama's (theta 300) to
+/// suit that context.
 ANYACCEL_API ModelConfig demo_model();
 
-/// Training settings. With the defaults, a few million parameters beat an order-3 model in about a minute on two CPU
-/// cores.
+/// Training settings. With the defaults, a few million parameters beat an order-3 model in about a
+/// minute on two CPU cores.
 struct TrainOptions {
   std::vector<std::filesystem::path> data;  ///< files and folders; empty: LibTorch's C++ headers
   std::filesystem::path out = "anyaccel-model";
   std::optional<std::int64_t> steps;  ///< number of steps
-  std::optional<double> minutes;      ///< time limit; with `steps`, whichever ends first; default without both: 1
-  std::int64_t min_steps = 1000;      ///< without both, a slow run continues to this many steps, for at most 3 minutes
+  std::optional<double>
+      minutes;  ///< time limit; with `steps`, whichever ends first; default without both: 1
+  std::int64_t min_steps =
+      1000;  ///< without both, a slow run continues to this many steps, for at most 3 minutes
   std::uint64_t seed = 0;
   c10::ScalarType dtype = c10::kFloat;  ///< float32, or the type for autocast
   bool graph = false;                   ///< capture one whole step and replay it
@@ -37,10 +40,11 @@ struct TrainOptions {
   std::int64_t save_every = 0;          ///< steps between checkpoints; 0: only at the end
 
   ModelConfig model = demo_model();  ///< vocabulary and special tokens are set by the trainer
-  bool bigram_start = true;          ///< start as a bigram model of the data, not with random weights
-  std::int64_t vocab_size = 4096;    ///< size of the learned vocabulary; smaller if the text is short; 257: bytes
-  std::int64_t batch_size = 0;       ///< sequences per step, over all ranks; 0: one per rank
-  double bucket_cap_mb = 25;         ///< maximum MiB of gradients that ranks reduce at once
+  bool bigram_start = true;  ///< start as a bigram model of the data, not with random weights
+  std::int64_t vocab_size =
+      4096;  ///< size of the learned vocabulary; smaller if the text is short; 257: bytes
+  std::int64_t batch_size = 0;  ///< sequences per step, over all ranks; 0: one per rank
+  double bucket_cap_mb = 25;    ///< maximum MiB of gradients that ranks reduce at once
   double lr = 1e-3;
   double warmup = 0.03;  ///< fraction of the run in which the learning rate rises
   double beta2 = 0.99;   ///< high, because batches are small
@@ -82,11 +86,13 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< of this run's steps
-  double final_loss = 0;       ///< mean of the last steps (a tenth of the run, 20 at most); 0 without any
+  double final_loss =
+      0;  ///< mean of the last steps (a tenth of the run, 20 at most); 0 without any
   double tokens_per_second = 0;
   double seconds = 0;
   bool interrupted = false;
-  /// False when weights were not the same bits on all ranks at one of the saves: hosts that compute differently, or a defect.
+  /// False when weights were not the same bits on all ranks at one of the saves: hosts that compute
+  /// differently, or a defect.
   bool same_weights = true;
   /// On the same held-out bytes, nats per byte; nothing after an interruption.
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
@@ -94,14 +100,16 @@ struct TrainResult {
 
 /// Owns model, data and optimizer of one run. Not thread-safe, but `stop` may be set from anywhere.
 ///
-/// In a job of several ranks (a launcher's WORLD_SIZE above 1) each makes one and calls run(): they train one model, each on its part of every
-/// batch, as one rank would on the whole of it, but for rounding. Rank 0 alone reads and writes `out`, and its clock counts; the data are read
-/// by all. What is reported is of all ranks and the same on each; `stop` on one of them stops all.
+/// In a job of several ranks (a launcher's WORLD_SIZE above 1) each makes one and calls run(): they
+/// train one model, each on its part of every batch, as one rank would on the whole of it, but for
+/// rounding. Rank 0 alone reads and writes `out`, and its clock counts; the data are read by all.
+/// What is reported is of all ranks and the same on each; `stop` on one of them stops all.
 class ANYACCEL_API Trainer {
  public:
-  /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws `invalid_argument` for options
-  /// out of range, `not_found` or `io` for data, `unsupported` for a dtype that the accelerator lacks, `io` when `out`
-  /// cannot be written, and what Model::load throws. With several ranks also `unsupported` for `graph`, and the errors of
+  /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws
+  /// `invalid_argument` for options out of range, `not_found` or `io` for data, `unsupported` for a
+  /// dtype that the accelerator lacks, `io` when `out` cannot be written, and what Model::load
+  /// throws. With several ranks also `unsupported` for `graph`, and the errors of
   /// comm::init_process_group().
   explicit Trainer(TrainOptions options);
   ~Trainer();
@@ -109,10 +117,12 @@ class ANYACCEL_API Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   const TrainInfo& info() const;
-  /// Trains, saves and evaluates. When `stop` requests it, training finishes the current step, saves a checkpoint and
-  /// returns an `interrupted` result. Throws `io` if saving fails; an older checkpoint in `out` then remains intact.
-  /// All ranks return together. If a rank dies, the others throw `unavailable`. Only rank 0 has held-out losses.
-  TrainResult run(const std::function<void(const TrainStep&)>& on_step = {}, StopCondition stop = {});
+  /// Trains, saves and evaluates. When `stop` requests it, training finishes the current step,
+  /// saves a checkpoint and returns an `interrupted` result. Throws `io` if saving fails; an older
+  /// checkpoint in `out` then remains intact. All ranks return together. If a rank dies, the others
+  /// throw `unavailable`. Only rank 0 has held-out losses.
+  TrainResult run(const std::function<void(const TrainStep&)>& on_step = {},
+                  StopCondition stop = {});
 
  private:
   struct Impl;

@@ -1,4 +1,5 @@
-// How the C++ interface of an op reaches it: loaded once by its builder, called through torch's dispatcher.
+// How the C++ interface of an op reaches it: loaded once by its builder, called through torch's
+// dispatcher.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -1,5 +1,5 @@
-// Configuration of the op torch.ops.anyaccel.inference_decode. Fill in the structs and pass the result of
-// pack_decoder_config() as the op's argument `config`. The op checks all values.
+// Configuration of the op torch.ops.anyaccel.inference_decode. Fill in the structs and pass the
+// result of pack_decoder_config() as the op's argument `config`. The op checks all values.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// In passes of at most this many rows (new tokens of all sequences), a row has the same bits as in a pass of its own.
+/// In passes of at most this many rows (new tokens of all sequences), a row has the same bits as in
+/// a pass of its own.
 constexpr std::int64_t max_decode_rows = 16;
 /// Maximum number of rows of a pass. Passes with experts are limited to max_decode_rows.
 constexpr std::int64_t max_decode_prompt_rows = 512;
@@ -21,7 +22,8 @@ struct DecoderConfig {
 
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
-  /// What a call computes. Ranks that split a layer and all-reduce outside of the op compute half a layer per call.
+  /// What a call computes. Ranks that split a layer and all-reduce outside of the op compute half a
+  /// layer per call.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
   std::int32_t version = current_version;
@@ -30,7 +32,8 @@ struct DecoderConfig {
   std::int32_t num_kv_heads = 1;
   std::int32_t head_dim = 1;
   std::int32_t heads_per_kv_head = 0;  ///< 0: num_heads / num_kv_heads, which must be an integer
-  std::int32_t first_head = 0;         ///< query heads of the first key head that precede this rank's first query head
+  std::int32_t first_head =
+      0;  ///< query heads of the first key head that precede this rank's first query head
   std::int32_t experts_per_token = 0;  ///< 0: no layer has experts
   Norm norm = Norm::rms;
   Activation activation = Activation::silu;
@@ -50,18 +53,20 @@ struct DecoderConfig {
 
 struct DecoderLayerConfig {
   double attention_scale = 1;
-  std::int64_t window = 0;  ///< number of positions that a token attends to, including itself; 0: all
+  std::int64_t window =
+      0;  ///< number of positions that a token attends to, including itself; 0: all
 };
 
 static_assert(std::is_trivially_copyable_v<DecoderConfig> && sizeof(DecoderConfig) == 72);
 static_assert(std::is_trivially_copyable_v<DecoderLayerConfig> && sizeof(DecoderLayerConfig) == 16);
 
-/// Returns the op's argument `config`: the bytes of `config` and `layers` as integers, 8 bytes each. Sets `num_layers`
-/// to the number of `layers`.
-inline std::vector<std::int64_t> pack_decoder_config(DecoderConfig config,
-                                                     const std::vector<DecoderLayerConfig>& layers) {
+/// Returns the op's argument `config`: the bytes of `config` and `layers` as integers, 8 bytes
+/// each. Sets `num_layers` to the number of `layers`.
+inline std::vector<std::int64_t> pack_decoder_config(
+    DecoderConfig config, const std::vector<DecoderLayerConfig>& layers) {
   config.num_layers = static_cast<std::int32_t>(layers.size());
-  std::vector<std::int64_t> words((sizeof config + layers.size() * sizeof(DecoderLayerConfig)) / sizeof(std::int64_t));
+  std::vector<std::int64_t> words((sizeof config + layers.size() * sizeof(DecoderLayerConfig)) /
+                                  sizeof(std::int64_t));
   std::memcpy(words.data(), &config, sizeof config);
   if (!layers.empty())
     std::memcpy(words.data() + sizeof config / sizeof(std::int64_t), layers.data(),

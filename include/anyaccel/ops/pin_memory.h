@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// Numbers of the process's pool of memory locked by the system; the accelerator's own allocator has
-/// `Accelerator::host_memory_stats()`.
+/// Numbers of the process's pool of memory locked by the system; the accelerator's own allocator
+/// has `Accelerator::host_memory_stats()`.
 struct PinMemoryStats {
   std::int64_t used_bytes = 0;  ///< in blocks that tensors hold
   std::int64_t used_peak = 0;
@@ -22,23 +22,27 @@ struct PinMemoryStats {
   std::int64_t misplaced = 0;  ///< blocks that the system would not put on the thread's NUMA node
 };
 
-/// DeepSpeed's pin_handle. Handles have no state of their own: memory belongs to the process. Thread-safe. The first one loads
-/// the op `PinMemoryBuilder`; its errors are those of OpBuilder::load().
+/// DeepSpeed's pin_handle. Handles have no state of their own: memory belongs to the process.
+/// Thread-safe. The first one loads the op `PinMemoryBuilder`; its errors are those of
+/// OpBuilder::load().
 class ANYACCEL_API PinHandle {
  public:
   PinHandle();
-  /// A one-dimensional, uninitialized tensor of the example's dtype. On an accelerator that pins memory it comes from that
-  /// accelerator's allocator, which its copies know. Elsewhere it is page-aligned, locked in memory (mlock) and placed on the NUMA node that
-  /// the thread runs on. `out_of_memory` names the limit: RLIMIT_MEMLOCK, or ANYACCEL_PIN_MEMORY_LIMIT; `invalid_argument` for a
-  /// negative number.
+  /// A one-dimensional, uninitialized tensor of the example's dtype. On an accelerator that pins
+  /// memory it comes from that accelerator's allocator, which its copies know. Elsewhere it is
+  /// page-aligned, locked in memory (mlock) and placed on the NUMA node that the thread runs on.
+  /// `out_of_memory` names the limit: RLIMIT_MEMLOCK, or ANYACCEL_PIN_MEMORY_LIMIT;
+  /// `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
-  /// Says that a tensor of new_cpu_locked_tensor() is no longer wanted: is_pinned() is false afterwards, where the system's lock made
-  /// it. False when it is none, a view that does not begin where it does, or freed already. Tensors that still use the memory keep it; it is
-  /// used again when the last one is gone, which suffices without this call too.
+  /// Says that a tensor of new_cpu_locked_tensor() is no longer wanted: is_pinned() is false
+  /// afterwards, where the system's lock made it. False when it is none, a view that does not begin
+  /// where it does, or freed already. Tensors that still use the memory keep it; it is used again
+  /// when the last one is gone, which suffices without this call too.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
   /// The same by data_ptr(), for memory that the system locked.
   bool free_cpu_locked_tensor_by_ptr(std::uintptr_t address);
-  /// True when all that the tensor can reach is pinned, by the accelerator or by the system; views too.
+  /// True when all that the tensor can reach is pinned, by the accelerator or by the system; views
+  /// too.
   bool is_pinned(const at::Tensor& buffer) const;
 
   PinMemoryStats stats() const;

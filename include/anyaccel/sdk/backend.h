@@ -1,8 +1,9 @@
-// What the author of a backend writes: small interfaces by noun, 25 virtual functions, 7 of them pure.
-// `src/backends/torch` implements all of them for any device type that torch knows, so a backend for
-// such a device derives from `TorchBackend` (sdk/torch_backend.h) and overrides only what differs.
-// Arguments arrive checked (index in range, defaults filled in) by `Accelerator`. Functions may be
-// called from any thread. To refuse, throw `anyaccel::Error` with `ErrorCode::unsupported`.
+// What the author of a backend writes: small interfaces by noun, 25 virtual functions, 7 of them
+// pure. `src/backends/torch` implements all of them for any device type that torch knows, so a
+// backend for such a device derives from `TorchBackend` (sdk/torch_backend.h) and overrides only
+// what differs. Arguments arrive checked (index in range, defaults filled in) by `Accelerator`.
+// Functions may be called from any thread. To refuse, throw `anyaccel::Error` with
+// `ErrorCode::unsupported`.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -28,13 +29,15 @@ class ANYACCEL_API EventImpl {
  public:
   virtual ~EventImpl() = default;
   virtual void record(const Stream& stream) = 0;
-  /// Makes work queued on `stream` from now on wait. Optional: nothing to do on a synchronous device.
+  /// Makes work queued on `stream` from now on wait. Optional: nothing to do on a synchronous
+  /// device.
   virtual void wait(const Stream& stream);
   /// Optional: true, right for a synchronous device.
   virtual bool query() const;
   /// Optional: nothing to do on a synchronous device.
   virtual void synchronize() const;
-  /// Milliseconds to `end`, which is of the same class. Called only when both have timing and were recorded.
+  /// Milliseconds to `end`, which is of the same class. Called only when both have timing and were
+  /// recorded.
   virtual double elapsed_time(const EventImpl& end) const = 0;
 
  private:
@@ -72,8 +75,8 @@ class ANYACCEL_API DeviceInterface {
   virtual bool is_initialized() const noexcept;
   /// Optional: what the traits say (vendor, triton) and nothing else.
   virtual DeviceProperties properties(DeviceIndex index) const;
-  /// Optional: IEEE types up to 32 bits and integers are storable, and computable as far as torch has arithmetic for them
-  /// (not bool, uint16, uint32, uint64); fp64 as traits say.
+  /// Optional: IEEE types up to 32 bits and integers are storable, and computable as far as torch
+  /// has arithmetic for them (not bool, uint16, uint32, uint64); fp64 as traits say.
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
 };
 
@@ -92,7 +95,8 @@ class ANYACCEL_API StreamInterface {
   virtual void set_stream(const Stream& stream) = 0;
   /// Optional: stream 0.
   virtual Stream default_stream(DeviceIndex index) const;
-  /// A new or pooled stream; lower `priority` numbers are more urgent, 0 is normal. Optional: throws unsupported.
+  /// A new or pooled stream; lower `priority` numbers are more urgent, 0 is normal. Optional:
+  /// throws unsupported.
   virtual Stream new_stream(DeviceIndex index, int priority);
   /// Optional: throws unsupported.
   virtual std::shared_ptr<EventImpl> new_event(DeviceIndex index, bool enable_timing);
@@ -109,7 +113,8 @@ class ANYACCEL_API MemoryInterface {
   virtual void reset_peak_memory_stats(DeviceIndex index);
   /// Gives unused cached memory of all devices back. Optional: nothing to do without a cache.
   virtual void empty_cache();
-  /// Allocator of fast host memory; is_pinned() goes by its raw_deleter(), else asks torch. Optional: null, no pinning.
+  /// Allocator of fast host memory; is_pinned() goes by its raw_deleter(), else asks torch.
+  /// Optional: null, no pinning.
   virtual c10::Allocator* host_allocator() const;
   /// Page-locks and registers foreign host memory. Optional: false, not registered.
   virtual bool register_host_memory(void* address, std::size_t bytes);
@@ -138,9 +143,10 @@ class ANYACCEL_API OpsInterface {
 class ANYACCEL_API EnvironmentInterface {
  public:
   virtual ~EnvironmentInterface() = default;
-  /// Opens a named range in the profiler. `domain` and `category` only where traits say so, else empty.
-  /// Optional: a user scope of torch's profiler (`at::RecordFunction`).
-  virtual void range_push(const std::string& message, const std::string& domain, const std::string& category);
+  /// Opens a named range in the profiler. `domain` and `category` only where traits say so, else
+  /// empty. Optional: a user scope of torch's profiler (`at::RecordFunction`).
+  virtual void range_push(const std::string& message, const std::string& domain,
+                          const std::string& category);
   /// Closes the innermost range of this thread. Optional: as range_push.
   virtual void range_pop(const std::string& domain);
 };

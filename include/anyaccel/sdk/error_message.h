@@ -1,4 +1,5 @@
-// The text of an Error, for the places that make one: AnyAccel's base library, and the libraries of ops, which link none of ours.
+// The text of an Error, for the places that make one: AnyAccel's base library, and the libraries of
+// ops, which link none of ours.
 #pragma once
 
 #include <string>

@@ -1,10 +1,12 @@
 /*
  * The border between AnyAccel and a plugin: one constant that a plugin exports under the name
- * `anyaccel_plugin_descriptor`. Plain C, so that it can be read before a line of the plugin's C++ is trusted.
- * Authors in C++ write `ANYACCEL_PLUGIN(function)` of anyaccel/sdk/plugin.h, which fills it in.
+ * `anyaccel_plugin_descriptor`. Plain C, so that it can be read before a line of the plugin's C++
+ * is trusted. Authors in C++ write `ANYACCEL_PLUGIN(function)` of anyaccel/sdk/plugin.h, which
+ * fills it in.
  *
- * Fields are only ever appended: in the place of reserved ones, and when these are used up, at the end. A released field
- * keeps its offset, size and meaning. docs/plugin_abi.txt records them, and tools/check_plugin_abi compares.
+ * Fields are only ever appended: in the place of reserved ones, and when these are used up, at the
+ * end. A released field keeps its offset, size and meaning. docs/plugin_abi.txt records them, and
+ * tools/check_plugin_abi compares.
  */
 #ifndef ANYACCEL_SDK_PLUGIN_ABI_H
 #define ANYACCEL_SDK_PLUGIN_ABI_H
@@ -16,7 +18,8 @@
 extern "C" {
 #endif
 
-/* Version of what `register_plugin` may do with its host. Another number is another contract: such a plugin is refused. */
+/* Version of what `register_plugin` may do with its host. Another number is another contract: such
+ * a plugin is refused. */
 #define ANYACCEL_PLUGIN_ABI_VERSION 1
 
 /* What a loader looks up in the library. */
@@ -52,8 +55,9 @@ typedef struct anyaccel_plugin {
   /* Zero. */
   uint32_t flags;
   /*
-   * Called once, when the plugin is loaded, with all of the above checked. Returns 0, or anything else after writing why,
-   * with a zero byte, into the `message_size` bytes at `message`. No C++ exception may leave it.
+   * Called once, when the plugin is loaded, with all of the above checked. Returns 0, or anything
+   * else after writing why, with a zero byte, into the `message_size` bytes at `message`. No C++
+   * exception may leave it.
    */
   int (*register_plugin)(anyaccel_plugin_host* host, char* message, size_t message_size);
   /* Null. */

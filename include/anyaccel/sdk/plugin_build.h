@@ -1,4 +1,5 @@
-// What this source is compiled with, as far as two libraries in one process must agree on it. Needs no torch.
+// What this source is compiled with, as far as two libraries in one process must agree on it. Needs
+// no torch.
 #pragma once
 
 #include <version>  // the standard library says which one it is
@@ -24,7 +25,8 @@
 #if defined(_LIBCPP_VERSION)
 #define ANYACCEL_STANDARD_LIBRARY "libc++ abi=" ANYACCEL_TEXT_OF(_LIBCPP_ABI_VERSION)
 #elif defined(_GLIBCXX_DEBUG)
-#define ANYACCEL_STANDARD_LIBRARY "libstdc++ cxx11=" ANYACCEL_TEXT_OF(_GLIBCXX_USE_CXX11_ABI) " debug"
+#define ANYACCEL_STANDARD_LIBRARY \
+  "libstdc++ cxx11=" ANYACCEL_TEXT_OF(_GLIBCXX_USE_CXX11_ABI) " debug"
 #elif defined(__GLIBCXX__)
 #define ANYACCEL_STANDARD_LIBRARY "libstdc++ cxx11=" ANYACCEL_TEXT_OF(_GLIBCXX_USE_CXX11_ABI)
 #else

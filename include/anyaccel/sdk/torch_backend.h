@@ -8,11 +8,12 @@
 namespace anyaccel::sdk {
 
 /// Everything that can be forwarded to torch, once. Needs a device guard registered for the type;
-/// features beyond that (allocator statistics, host allocator, generators, graphs) are used where the
-/// type has them and refused by name where it has not.
+/// features beyond that (allocator statistics, host allocator, generators, graphs) are used where
+/// the type has them and refused by name where it has not.
 class ANYACCEL_API TorchBackend : public Backend {
  public:
-  /// Throws `unavailable` when the LibTorch of this process has no guard for the traits' device type.
+  /// Throws `unavailable` when the LibTorch of this process has no guard for the traits' device
+  /// type.
   explicit TorchBackend(Traits traits);
 
   DeviceIndex device_count() const noexcept override;
@@ -42,8 +43,8 @@ class ANYACCEL_API TorchBackend : public Backend {
   c10::Device torch_device(DeviceIndex index) const;
 };
 
-/// Looks for devices of a type the way the registry does: the traits' own probe first, then torch's guard.
-/// Answers 0 with the reason when the LibTorch of this process cannot drive the type.
+/// Looks for devices of a type the way the registry does: the traits' own probe first, then torch's
+/// guard. Answers 0 with the reason when the LibTorch of this process cannot drive the type.
 ANYACCEL_API Probe probe_torch_device(const Traits& traits) noexcept;
 
 }  // namespace anyaccel::sdk

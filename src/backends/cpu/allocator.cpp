@@ -14,14 +14,17 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-/// A number with its peak. Relaxed order is enough: nobody reads other memory by what they find here.
+/// A number with its peak. Relaxed order is enough: nobody reads other memory by what they find
+/// here.
 class Counter {
  public:
   void add(std::int64_t amount) noexcept {
     const auto now = current_.fetch_add(amount, std::memory_order_relaxed) + amount;
     raise_peak(now);
   }
-  void subtract(std::int64_t amount) noexcept { current_.fetch_sub(amount, std::memory_order_relaxed); }
+  void subtract(std::int64_t amount) noexcept {
+    current_.fetch_sub(amount, std::memory_order_relaxed);
+  }
   MemoryStat read() const noexcept {
     const auto now = current_.load(std::memory_order_relaxed);
     // Another thread may be between raising the number and raising the peak.
@@ -63,7 +66,8 @@ void release(void* data) {
   count_counter.subtract(1);
 }
 
-/// torch's host memory with a header. Data and context are the same address, as raw_allocate() demands.
+/// torch's host memory with a header. Data and context are the same address, as raw_allocate()
+/// demands.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -90,9 +94,11 @@ class CountingAllocator final : public c10::Allocator {
     }
     failures.fetch_add(1, std::memory_order_relaxed);
     c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
-    // Begins as torch's own message does, because programs look for that; the class is torch's for lack of memory.
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "DefaultCPUAllocator: can't allocate memory: you tried to allocate ",
-                     bytes, " bytes; ", bytes_counter.read().current, " bytes are in use by host tensors");
+    // Begins as torch's own message does, because programs look for that; the class is torch's for
+    // lack of memory.
+    TORCH_CHECK_WITH(OutOfMemoryError, false,
+                     "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
+                     " bytes; ", bytes_counter.read().current, " bytes are in use by host tensors");
   }
 };
 

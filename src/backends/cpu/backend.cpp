@@ -18,8 +18,9 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-// Each thread's device and streams, as on every accelerator. Plain data, because a thread_local with a destructor
-// costs a check at every use, and asking for the current stream is part of recording an event.
+// Each thread's device and streams, as on every accelerator. Plain data, because a thread_local
+// with a destructor costs a check at every use, and asking for the current stream is part of
+// recording an event.
 constexpr std::size_t kInlineDevices = 16;
 constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
@@ -44,7 +45,9 @@ std::int64_t now_ns() noexcept {
 /// All work before it is done when it is recorded, so a time is all that there is to it.
 class CpuEvent final : public sdk::EventImpl {
  public:
-  void record(const Stream& /*stream*/) override { time_ns_.store(now_ns(), std::memory_order_relaxed); }
+  void record(const Stream& /*stream*/) override {
+    time_ns_.store(now_ns(), std::memory_order_relaxed);
+  }
   double elapsed_time(const sdk::EventImpl& end) const override {
     const auto& other = static_cast<const CpuEvent&>(end);
     return static_cast<double>(other.time_ns_.load(std::memory_order_relaxed) -
@@ -58,15 +61,20 @@ class CpuEvent final : public sdk::EventImpl {
 
 }  // namespace
 
-CpuBackend::CpuBackend() : CpuBackend(cpu_devices(topology::this_machine(), local_size_from_environment())) {}
+CpuBackend::CpuBackend()
+    : CpuBackend(cpu_devices(topology::this_machine(), local_size_from_environment())) {}
 
 CpuBackend::CpuBackend(std::vector<CpuDevice> devices)
-    : Backend(cpu::traits()), devices_(std::move(devices)), first_device_(local_rank_from_environment(device_count())) {
+    : Backend(cpu::traits()),
+      devices_(std::move(devices)),
+      first_device_(local_rank_from_environment(device_count())) {
   install_counting_allocator();
   keep_freed_memory();
 }
 
-DeviceIndex CpuBackend::device_count() const noexcept { return static_cast<DeviceIndex>(devices_.size()); }
+DeviceIndex CpuBackend::device_count() const noexcept {
+  return static_cast<DeviceIndex>(devices_.size());
+}
 
 DeviceIndex CpuBackend::current_device() const {
   // Another cpu backend of this process may have had more devices.
@@ -124,7 +132,8 @@ Stream CpuBackend::new_stream(DeviceIndex index, int /*priority*/) {
   return stream_object(index, next.fetch_add(1, std::memory_order_relaxed));
 }
 
-std::shared_ptr<sdk::EventImpl> CpuBackend::new_event(DeviceIndex /*index*/, bool /*enable_timing*/) {
+std::shared_ptr<sdk::EventImpl> CpuBackend::new_event(DeviceIndex /*index*/,
+                                                      bool /*enable_timing*/) {
   return std::make_shared<CpuEvent>();
 }
 
@@ -135,12 +144,14 @@ MemoryStats CpuBackend::memory_stats(DeviceIndex /*index*/) const {
     return stats;
   }
   if (!counts_allocations())
-    fail_unsupported("memory_stats", "counting host tensors", "this program has set its own allocator");
+    fail_unsupported("memory_stats", "counting host tensors",
+                     "this program has set its own allocator");
   return counted_memory();
 }
 
 MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
-  const auto amount = topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
+  const auto amount =
+      topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
   if (amount.total == topology::MemoryAmount::unlimited)
     fail_unsupported("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
   return {.free = amount.available, .total = amount.total};

@@ -1,4 +1,5 @@
-// The CPU as an accelerator. Work is done when the call returns, so streams are identities and events are times.
+// The CPU as an accelerator. Work is done when the call returns, so streams are identities and
+// events are times.
 #pragma once
 
 #include <vector>
@@ -9,8 +10,8 @@
 
 namespace anyaccel::backends::cpu {
 
-/// See README.md for what differs from other backends. Not on the generic backend: torch's CPU has no events, no
-/// streams to choose and no device indices above 0.
+/// See README.md for what differs from other backends. Not on the generic backend: torch's CPU has
+/// no events, no streams to choose and no device indices above 0.
 class CpuBackend : public sdk::Backend {
  public:
   /// Reads LOCAL_SIZE and the machine once; the devices stay the same from then on.
@@ -19,7 +20,8 @@ class CpuBackend : public sdk::Backend {
   explicit CpuBackend(std::vector<CpuDevice> devices);
 
   DeviceIndex device_count() const noexcept override;
-  /// Until a thread chooses, LOCAL_RANK where that is one of the devices, else 0. As DeepSpeed's current_device.
+  /// Until a thread chooses, LOCAL_RANK where that is one of the devices, else 0. As DeepSpeed's
+  /// current_device.
   DeviceIndex current_device() const override;
   void set_device(DeviceIndex index) override;
   void synchronize(DeviceIndex index) override;
@@ -35,8 +37,8 @@ class CpuBackend : public sdk::Backend {
   Stream new_stream(DeviceIndex index, int priority) override;
   std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool enable_timing) override;
 
-  /// Counts the process's host tensors, with the same numbers for every index, or, with ANYACCEL_CPU_MEMORY=rss, its
-  /// resident set size.
+  /// Counts the process's host tensors, with the same numbers for every index, or, with
+  /// ANYACCEL_CPU_MEMORY=rss, its resident set size.
   MemoryStats memory_stats(DeviceIndex index) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
   void reset_peak_memory_stats(DeviceIndex index) override;

@@ -31,7 +31,8 @@ using Clock = std::chrono::system_clock;
 
 constexpr const char* kBuilder = "CCLCommBuilder";
 constexpr const char* kStarts = "starts";
-/// A start takes half a second on a quiet machine, and one that is loaded many times over more than ten.
+/// A start takes half a second on a quiet machine, and one that is loaded many times over more than
+/// ten.
 constexpr double kTrialSeconds = 40;
 constexpr auto kRefusalLasts = std::chrono::hours(1);
 
@@ -45,7 +46,8 @@ std::string stamp(const fs::path& path) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-/// Cheap, and the end of it on machines without oneCCL: reading an op's sources for its key takes milliseconds.
+/// Cheap, and the end of it on machines without oneCCL: reading an op's sources for its key takes
+/// milliseconds.
 bool may_be_built(const build::Op& op, const build::Settings& settings) {
   std::error_code ignored;
   for (const auto& folder : settings.paths.prebuilt)
@@ -64,15 +66,16 @@ std::optional<std::string> kept(const fs::path& memo, const std::string& identit
   std::string answer;
   if (!(rest >> time) || !std::getline(rest >> std::ws, answer)) return std::nullopt;
   const auto age = Clock::now() - Clock::from_time_t(time);
-  if (answer != kStarts && (age > kRefusalLasts || age < std::chrono::seconds(-1))) return std::nullopt;
+  if (answer != kStarts && (age > kRefusalLasts || age < std::chrono::seconds(-1)))
+    return std::nullopt;
   return answer;
 }
 
 /// A cache that cannot be written changes no answer: it is tried again next time.
 void keep(const fs::path& memo, const std::string& identity, const std::string& answer) {
   try {
-    write_file_atomically(memo,
-                          identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) + " " + answer + "\n");
+    write_file_atomically(memo, identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) +
+                                    " " + answer + "\n");
   } catch (const std::exception& error) {
     log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
   }
@@ -89,8 +92,11 @@ std::string try_start(const fs::path& library) {
   const auto problem = run_in_trial(
       [&] {
         std::string reason;
-        const auto op = DynamicLibrary::try_open(library.string(), &reason, DynamicLibrary::Unload::never);
-        if (!op) throw Error(ErrorCode::unavailable, kBuilder, {.what = "the op cannot be opened", .got = reason});
+        const auto op =
+            DynamicLibrary::try_open(library.string(), &reason, DynamicLibrary::Unload::never);
+        if (!op)
+          throw Error(ErrorCode::unavailable, kBuilder,
+                      {.what = "the op cannot be opened", .got = reason});
         const auto* const text = op.get<const char* (*)()>("anyaccel_ccl_comm_trial")();
         if (text != nullptr) throw Error(ErrorCode::unavailable, kBuilder, {.what = text});
       },
@@ -102,15 +108,18 @@ CommunicationChoice choose() {
   const auto mode = env("ANYACCEL_CCL").value_or("auto");
   if (mode == "off") return gloo("ANYACCEL_CCL is off");
   if (mode != "auto")
-    log_once(LogLevel::warning, "ANYACCEL_CCL", "ANYACCEL_CCL=" + mode + " is ignored; want auto or off");
+    log_once(LogLevel::warning, "ANYACCEL_CCL",
+             "ANYACCEL_CCL=" + mode + " is ignored; want auto or off");
   const auto* const op = own_op(kBuilder);
   if (op == nullptr) return gloo("this AnyAccel has no op for oneCCL");
   const auto settings = own_settings();
   const auto prefix = build::prefix_of(op->description);
   const auto not_built = [&](const std::string& why) {
-    return gloo("the op " + op->description.name + " is not built" + (why.empty() ? "" : " for what is here: " + why) +
+    return gloo("the op " + op->description.name + " is not built" +
+                (why.empty() ? "" : " for what is here: " + why) +
                 (prefix.empty() ? "; no oneCCL was found to build it with"
-                                : "; oneCCL is in " + prefix + ": `anyaccel ops build " + op->description.name + "`"));
+                                : "; oneCCL is in " + prefix + ": `anyaccel ops build " +
+                                      op->description.name + "`"));
   };
   if (!may_be_built(*op, settings)) return not_built({});
   std::string why;
@@ -128,7 +137,8 @@ CommunicationChoice choose() {
   const auto name = "ccl-" + build::sha256(identity).substr(0, 16);
   auto answer = folder.empty() ? std::nullopt : kept(folder / name, identity);
   if (!answer) {
-    // The ranks of a node that begin together: one tries, and the others take its answer, so that all have the same.
+    // The ranks of a node that begin together: one tries, and the others take its answer, so that
+    // all have the same.
     build::FileLock lock;
     if (!folder.empty()) {
       lock = build::FileLock::exclusive(cache.lock_file(name), [](const auto&) {});
@@ -153,7 +163,8 @@ std::string ccl_identity(const fs::path& op_library) {
     // The folder too: the parts that oneCCL opens by itself lie beside it.
     out << folder << " " << stamp(folder) << "\n";
     for (const auto& name : elf->needed)
-      if (const fs::path path = fs::path(folder) / name; name.starts_with("libccl") && !stamp(path).empty())
+      if (const fs::path path = fs::path(folder) / name;
+          name.starts_with("libccl") && !stamp(path).empty())
         out << path.string() << " " << stamp(path) << " " << build::library_identity(path) << "\n";
   }
   // What differs from rank to rank is not taken: a trial has one rank.
@@ -163,7 +174,8 @@ std::string ccl_identity(const fs::path& op_library) {
     const std::string text = *entry;
     const auto variable = text.substr(0, text.find('='));
     for (const char* prefix : {"CCL_", "FI_", "I_MPI_", "LD_LIBRARY_PATH", "LD_PRELOAD"})
-      if (variable.starts_with(prefix) && !kOfRanks.contains(variable)) variables.insert(one_line(text));
+      if (variable.starts_with(prefix) && !kOfRanks.contains(variable))
+        variables.insert(one_line(text));
   }
   for (const auto& one : variables) out << one << "\n";
   std::array<char, 256> host{};
@@ -171,7 +183,9 @@ std::string ccl_identity(const fs::path& op_library) {
   return out.str();
 }
 
-CommunicationChoice choose_communication() noexcept try { return choose(); } catch (const std::exception& error) {
+CommunicationChoice choose_communication() noexcept try {
+  return choose();
+} catch (const std::exception& error) {
   return gloo(std::string("looking for oneCCL failed: ") + one_line(error.what()));
 } catch (...) {
   return {"gloo", ""};

@@ -15,7 +15,8 @@ constexpr long kMaxDevices = 1 << 16;
 
 /// Adds a node's cores and memory to a device.
 void add_node(CpuDevice& device, const topology::Machine& machine, int node) {
-  if (device.numa_node < 0) device.numa_node = machine.nodes[static_cast<std::size_t>(node)].os_index;
+  if (device.numa_node < 0)
+    device.numa_node = machine.nodes[static_cast<std::size_t>(node)].os_index;
   device.cores += static_cast<int>(topology::cores_of_node(machine, node).size());
   const auto memory = topology::memory_nodes(machine, node);
   device.memory_nodes.insert(device.memory_nodes.end(), memory.begin(), memory.end());
@@ -23,14 +24,17 @@ void add_node(CpuDevice& device, const topology::Machine& machine, int node) {
 
 }  // namespace
 
-std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::optional<int> local_size) {
+std::vector<CpuDevice> cpu_devices(const topology::Machine& machine,
+                                   std::optional<int> local_size) {
   const auto nodes = topology::numa_nodes_with_cores(machine);
-  const std::size_t count = local_size ? static_cast<std::size_t>(*local_size) : std::max<std::size_t>(nodes.size(), 1);
+  const std::size_t count =
+      local_size ? static_cast<std::size_t>(*local_size) : std::max<std::size_t>(nodes.size(), 1);
   std::vector<CpuDevice> devices(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t first = i * nodes.size() / count;
     const std::size_t last = std::max(first + 1, (i + 1) * nodes.size() / count);
-    for (std::size_t n = first; n < std::min(last, nodes.size()); ++n) add_node(devices[i], machine, nodes[n]);
+    for (std::size_t n = first; n < std::min(last, nodes.size()); ++n)
+      add_node(devices[i], machine, nodes[n]);
     if (nodes.empty()) devices[i].cores = static_cast<int>(machine.cores.size());
     // All nodes means no limit but the host's own; asking each node would only cost time.
     if (machine.nodes.size() == devices[i].memory_nodes.size()) devices[i].memory_nodes.clear();
@@ -43,7 +47,8 @@ std::optional<int> local_size_from_environment() noexcept try {
   if (!size || *size == 0) return std::nullopt;
   return static_cast<int>(*size);
 } catch (const std::exception& error) {
-  log_once(LogLevel::warning, "LOCAL_SIZE", std::string(error.what()) + "; NUMA nodes are counted instead");
+  log_once(LogLevel::warning, "LOCAL_SIZE",
+           std::string(error.what()) + "; NUMA nodes are counted instead");
   return std::nullopt;
 }
 
@@ -52,16 +57,18 @@ DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
   const auto rank = env_int("LOCAL_RANK", 0, kMaxDevices);
   return rank && *rank < count ? static_cast<DeviceIndex>(*rank) : 0;
 } catch (const std::exception& error) {
-  log_once(LogLevel::warning, "LOCAL_RANK", std::string(error.what()) + "; device 0 is used instead");
+  log_once(LogLevel::warning, "LOCAL_RANK",
+           std::string(error.what()) + "; device 0 is used instead");
   return 0;
 }
 
 sdk::Probe probe() noexcept try {
-  if (const auto size = local_size_from_environment()) return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
+  if (const auto size = local_size_from_environment())
+    return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
   const auto& machine = topology::this_machine();
   const int count = static_cast<int>(cpu_devices(machine, std::nullopt).size());
-  return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") + " with cores, " +
-                     std::to_string(machine.cores.size()) + " cores in all"};
+  return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") +
+                     " with cores, " + std::to_string(machine.cores.size()) + " cores in all"};
 } catch (const std::exception& error) {
   return {1, std::string("the topology cannot be read, so it is one device: ") + error.what()};
 }

@@ -40,7 +40,8 @@ bool cpu_multiplies_bf16() noexcept {
 
 /// oneDNN takes bf16 on every CPU with AVX-512 and emulates it where the instruction is missing.
 bool fast_bf16() noexcept {
-  static const bool answer = ask_torch("mkldnn::_is_mkldnn_bf16_supported") && cpu_multiplies_bf16();
+  static const bool answer =
+      ask_torch("mkldnn::_is_mkldnn_bf16_supported") && cpu_multiplies_bf16();
   return answer;
 }
 

@@ -8,8 +8,9 @@ namespace anyaccel::backends::cpu {
 
 void register_backend() {
   set_communication_choice(traits().name, choose_communication);
-  ::anyaccel::register_backend(
-      {.traits = traits(), .create = [] { return std::make_shared<CpuBackend>(); }, .probe = probe});
+  ::anyaccel::register_backend({.traits = traits(),
+                                .create = [] { return std::make_shared<CpuBackend>(); },
+                                .probe = probe});
 }
 
 }  // namespace anyaccel::backends::cpu

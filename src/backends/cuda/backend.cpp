@@ -32,7 +32,8 @@ CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_device
   traits_.supports_nvtx_domain = nvtx_has_domains();
 }
 
-// torch's own answer would initialize the driver to find out that it is not, and a fork would not survive that.
+// torch's own answer would initialize the driver to find out that it is not, and a fork would not
+// survive that.
 bool CudaBackend::is_initialized() const noexcept {
   if (runs_.load(std::memory_order_relaxed)) return true;
   // Without NVML it is no NVIDIA driver that drives torch's CUDA type.
@@ -58,7 +59,8 @@ std::optional<std::string> CudaBackend::uuid(DeviceIndex index) const {
       return std::nullopt;
     }
     const auto uuids = nvml.visible_uuids();
-    if (static_cast<std::size_t>(index) < uuids.size()) return uuids[static_cast<std::size_t>(index)];
+    if (static_cast<std::size_t>(index) < uuids.size())
+      return uuids[static_cast<std::size_t>(index)];
   } catch (const Error& error) {
     log_once(LogLevel::info, "nvml", std::string("NVML cannot name the devices: ") + error.what());
   }
@@ -103,7 +105,8 @@ DtypeSupport CudaBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype
   const auto found = capability(index);
   if (found.first < 0) return TorchBackend::dtype_support(index, dtype);
   switch (dtype) {
-    case c10::ScalarType::Half: return {true, true, fast_fp16(found, env("DS_ALLOW_DEPRECATED_FP16") == "1"), true};
+    case c10::ScalarType::Half:
+      return {true, true, fast_fp16(found, env("DS_ALLOW_DEPRECATED_FP16") == "1"), true};
     case c10::ScalarType::BFloat16: return {true, true, fast_bf16(found), true};
     case c10::ScalarType::Float8_e4m3fn:
     case c10::ScalarType::Float8_e5m2:
@@ -116,9 +119,11 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
   if (const auto id = uuid(index)) {
     try {
       const auto memory = Nvml::instance().memory(*id);
-      return {.free = static_cast<std::int64_t>(memory.free), .total = static_cast<std::int64_t>(memory.total)};
+      return {.free = static_cast<std::int64_t>(memory.free),
+              .total = static_cast<std::int64_t>(memory.total)};
     } catch (const Error& error) {
-      log_once(LogLevel::info, "nvml memory", std::string("NVML does not tell free memory: ") + error.what());
+      log_once(LogLevel::info, "nvml memory",
+               std::string("NVML does not tell free memory: ") + error.what());
     }
   }
   return TorchBackend::memory_info(index);
@@ -128,21 +133,26 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
 bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   start();
   if (!driver_runs())
-    fail_unsupported("register_host_memory", "registering host memory", "the CUDA driver is not loaded");
+    fail_unsupported("register_host_memory", "registering host memory",
+                     "the CUDA driver is not loaded");
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
-              {.what = "the CUDA driver refused", .got = reason, .want = "host memory that is not registered yet"});
+              {.what = "the CUDA driver refused",
+               .got = reason,
+               .want = "host memory that is not registered yet"});
 }
 
 void CudaBackend::unregister_host_memory(void* address) {
   const auto reason = driver_unregister_host(address);
   if (!reason.empty())
-    throw Error(ErrorCode::device_error, "unregister_host_memory",
-                {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
+    throw Error(
+        ErrorCode::device_error, "unregister_host_memory",
+        {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
 }
 
-// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices, where there is no CUDA, may be.
+// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices, where there
+// is no CUDA, may be.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
   if (library.without_cuda)
@@ -155,11 +165,13 @@ std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
 bool CudaBackend::is_current_stream_capturing() const {
   if (!is_initialized()) return false;
   const auto& library = GraphLibrary::instance();
-  return library.reason.empty() ? library.capturing() != 0 : TorchBackend::is_current_stream_capturing();
+  return library.reason.empty() ? library.capturing() != 0
+                                : TorchBackend::is_current_stream_capturing();
 }
 
 // Both profilers see a range: torch's, which also says when none is open, and NVIDIA's.
-void CudaBackend::range_push(const std::string& message, const std::string& domain, const std::string& category) {
+void CudaBackend::range_push(const std::string& message, const std::string& domain,
+                             const std::string& category) {
   TorchBackend::range_push(message, domain, category);
   nvtx_push(message, domain, category);
 }

@@ -24,7 +24,8 @@ class CudaBackend final : public sdk::TorchBackend {
   void unregister_host_memory(void* address) override;
   std::shared_ptr<sdk::GraphImpl> new_graph() override;
   bool is_current_stream_capturing() const override;
-  void range_push(const std::string& message, const std::string& domain, const std::string& category) override;
+  void range_push(const std::string& message, const std::string& domain,
+                  const std::string& category) override;
   void range_pop(const std::string& domain) override;
 
  private:

@@ -16,8 +16,8 @@ struct Uuid {
   unsigned char bytes[16];
 };
 
-// Source of every line: cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management and Memory Management),
-// with the suffixes that its macros add. X(name, parameters)
+// Source of every line: cuda.h of the CUDA toolkit 13.0 ("CUDA Driver API", Device Management and
+// Memory Management), with the suffixes that its macros add. X(name, parameters)
 #define ANYACCEL_CUDA_SYMBOLS(X)                           \
   X(cuDeviceGet, (Device*, int))                           \
   X(cuDeviceGetName, (char*, int, Device))                 \
@@ -81,14 +81,15 @@ std::string reason(const Driver& driver, int result) {
 
 constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
 
-/// Gives this thread the device's primary context, which is torch's, unless it has one. It is never released: torch
-/// keeps it as long as the process lives.
+/// Gives this thread the device's primary context, which is torch's, unless it has one. It is never
+/// released: torch keeps it as long as the process lives.
 int use_context(const Driver& driver, int index) {
   void* context = nullptr;
   if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;
   Device device = 0;
   if (const int result = driver.cuDeviceGet(&device, index); result != kSuccess) return result;
-  if (const int result = driver.cuDevicePrimaryCtxRetain(&context, device); result != kSuccess) return result;
+  if (const int result = driver.cuDevicePrimaryCtxRetain(&context, device); result != kSuccess)
+    return result;
   return driver.cuCtxSetCurrent(context);
 }
 
@@ -102,7 +103,8 @@ std::optional<DriverProperties> driver_properties(int index) noexcept {
   DriverProperties properties;
   std::array<char, 256> name{};
   Uuid uuid{};
-  if (cuda->cuDeviceGetName(name.data(), name.size(), device) == kSuccess) properties.name = name.data();
+  if (cuda->cuDeviceGetName(name.data(), name.size(), device) == kSuccess)
+    properties.name = name.data();
   if (cuda->cuDeviceGetUuid_v2(&uuid, device) == kSuccess) properties.uuid = dashed(uuid);
   cuda->cuDeviceTotalMem_v2(&properties.total_memory, device);
   cuda->cuDeviceGetAttribute(&properties.multi_processor_count, kMultiprocessorCount, device);
@@ -117,7 +119,8 @@ std::optional<bool> driver_runs() noexcept {
   unsigned flags = 0;
   int active = 0;
   // The first device that does not exist ends the search; before cuInit that is device 0.
-  for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess; ++device)
+  for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess;
+       ++device)
     if (active != 0) return true;
   return false;
 }
@@ -125,7 +128,8 @@ std::optional<bool> driver_runs() noexcept {
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept {
   const auto* cuda = driver();
   if (cuda == nullptr) return kNotLoaded;
-  if (const int result = use_context(*cuda, index); result != kSuccess) return reason(*cuda, result);
+  if (const int result = use_context(*cuda, index); result != kSuccess)
+    return reason(*cuda, result);
   return reason(*cuda, cuda->cuMemHostRegister_v2(address, bytes, kPortable));
 }
 

@@ -13,23 +13,27 @@ namespace {
 
 GraphLibrary open() {
   GraphLibrary found;
-  // Its names are those of CUDA's LibTorch. Python opens that one for itself alone, so it is made known to all.
+  // Its names are those of CUDA's LibTorch. Python opens that one for itself alone, so it is made
+  // known to all.
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
     found.reason = "the LibTorch of this process is without CUDA (libtorch_cuda.so is not loaded)";
     found.without_cuda = true;
     return found;
   }
   const auto given = env_library("ANYACCEL_CUDA_GRAPH_LIBRARY");
-  const auto path = given ? *given : (own_library_folder("create_graph") / "libanyaccel_cuda_graph.so").string();
+  const auto path =
+      given ? *given : (own_library_folder("create_graph") / "libanyaccel_cuda_graph.so").string();
   const auto library = DynamicLibrary::try_open(path, &found.reason, DynamicLibrary::Unload::never);
   if (!library) return found;
-  const auto version = library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");
+  const auto version =
+      library.find<AnyaccelCudaGraphTorchVersion*>("anyaccel_cuda_graph_torch_version");
   found.create = library.find<AnyaccelCudaGraphCreate*>("anyaccel_cuda_graph_create");
   found.capturing = library.find<AnyaccelCudaGraphCapturing*>("anyaccel_cuda_graph_capturing");
   if (version == nullptr || found.create == nullptr || found.capturing == nullptr) {
     found.reason = path + " is not AnyAccel's CUDA graph library";
   } else if (std::string(version()) != TORCH_VERSION) {
-    found.reason = path + " was built for LibTorch " + version() + ", libanyaccel for " TORCH_VERSION;
+    found.reason =
+        path + " was built for LibTorch " + version() + ", libanyaccel for " TORCH_VERSION;
   }
   return found;
 }

@@ -42,13 +42,15 @@ std::string result_name(int result) {
 template <typename Function, typename... Arguments>
 void call(const char* name, Function function, Arguments... arguments) {
   if (function == nullptr) fail(name, "the driver's NVML has no such function");
-  if (const int result = function(arguments...); result != kNvmlSuccess) fail(name, result_name(result));
+  if (const int result = function(arguments...); result != kNvmlSuccess)
+    fail(name, result_name(result));
 }
 
 #define ANYACCEL_NVML_CALL(function, ...) call(#function, nvml_.function, __VA_ARGS__)
 
 std::optional<std::string_view> visible_value() {
-  const char* value = std::getenv("CUDA_VISIBLE_DEVICES");  // set and empty hides all, so env() will not do
+  const char* value =
+      std::getenv("CUDA_VISIBLE_DEVICES");  // set and empty hides all, so env() will not do
   return value == nullptr ? std::nullopt : std::optional<std::string_view>(value);
 }
 
@@ -73,7 +75,8 @@ void Nvml::open(const std::string& library) {
   if (!library_) {
     // The loader's own words follow the library's name.
     const auto words = reason_.rfind(library + ": ");
-    reason_ = "there is no usable NVML: " + (words == std::string::npos ? reason_ : reason_.substr(words));
+    reason_ = "there is no usable NVML: " +
+              (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
 #define ANYACCEL_NVML_FIND(name, needed, parameters)      \
@@ -95,8 +98,10 @@ void Nvml::start() const {
   const std::lock_guard lock(mutex);
   if (!reason_.empty()) fail("NVML", reason_);
   if (started_in_ == getpid()) return;
-  // After fork the driver's files are shared with the parent; NVML counts its starts, so one more is safe.
-  if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess) fail("nvmlInit_v2", result_name(result));
+  // After fork the driver's files are shared with the parent; NVML counts its starts, so one more
+  // is safe.
+  if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
+    fail("nvmlInit_v2", result_name(result));
   started_in_ = getpid();
 }
 
@@ -109,17 +114,20 @@ std::string Nvml::text(int (*query)(NvmlHandle, char*, unsigned), NvmlHandle han
 std::vector<MigDevice> Nvml::instances(NvmlHandle device) const {
   std::vector<MigDevice> found;
   unsigned most = 0;
-  if (nvml_.nvmlDeviceGetMaxMigDeviceCount == nullptr || nvml_.nvmlDeviceGetMigDeviceHandleByIndex == nullptr ||
+  if (nvml_.nvmlDeviceGetMaxMigDeviceCount == nullptr ||
+      nvml_.nvmlDeviceGetMigDeviceHandleByIndex == nullptr ||
       nvml_.nvmlDeviceGetMaxMigDeviceCount(device, &most) != kNvmlSuccess)
     return found;
   for (unsigned i = 0; i < most; ++i) {
     NvmlHandle instance = nullptr;
-    if (nvml_.nvmlDeviceGetMigDeviceHandleByIndex(device, i, &instance) != kNvmlSuccess) continue;  // a free slot
+    if (nvml_.nvmlDeviceGetMigDeviceHandleByIndex(device, i, &instance) != kNvmlSuccess)
+      continue;  // a free slot
     unsigned gpu_instance = 0, compute_instance = 0;
-    const bool numbered = nvml_.nvmlDeviceGetGpuInstanceId != nullptr &&
-                          nvml_.nvmlDeviceGetComputeInstanceId != nullptr &&
-                          nvml_.nvmlDeviceGetGpuInstanceId(instance, &gpu_instance) == kNvmlSuccess &&
-                          nvml_.nvmlDeviceGetComputeInstanceId(instance, &compute_instance) == kNvmlSuccess;
+    const bool numbered =
+        nvml_.nvmlDeviceGetGpuInstanceId != nullptr &&
+        nvml_.nvmlDeviceGetComputeInstanceId != nullptr &&
+        nvml_.nvmlDeviceGetGpuInstanceId(instance, &gpu_instance) == kNvmlSuccess &&
+        nvml_.nvmlDeviceGetComputeInstanceId(instance, &compute_instance) == kNvmlSuccess;
     found.push_back({.uuid = text(nvml_.nvmlDeviceGetUUID, instance),
                      .gpu_instance = numbered ? static_cast<int>(gpu_instance) : -1,
                      .compute_instance = numbered ? static_cast<int>(compute_instance) : -1});
@@ -141,7 +149,8 @@ std::vector<PhysicalDevice> Nvml::machine() const {
     }
     unsigned current = 0, pending = 0;
     const bool mig = nvml_.nvmlDeviceGetMigMode != nullptr &&
-                     nvml_.nvmlDeviceGetMigMode(device, &current, &pending) == kNvmlSuccess && current == kMigEnabled;
+                     nvml_.nvmlDeviceGetMigMode(device, &current, &pending) == kNvmlSuccess &&
+                     current == kMigEnabled;
     devices.push_back({.uuid = text(nvml_.nvmlDeviceGetUUID, device), .mig = mig});
     if (mig) devices.back().instances = instances(device);
   }
@@ -153,8 +162,9 @@ std::vector<std::string> Nvml::visible_uuids() const {
   std::vector<std::string> uuids;
   for (const auto& visible : visible_devices(visible_value(), devices)) {
     const auto& device = devices[static_cast<std::size_t>(visible.physical)];
-    uuids.push_back(visible.instance < 0 ? device.uuid
-                                         : device.instances[static_cast<std::size_t>(visible.instance)].uuid);
+    uuids.push_back(visible.instance < 0
+                        ? device.uuid
+                        : device.instances[static_cast<std::size_t>(visible.instance)].uuid);
   }
   return uuids;
 }
@@ -162,7 +172,8 @@ std::vector<std::string> Nvml::visible_uuids() const {
 bool Nvml::order_is_certain() const {
   if (env("CUDA_DEVICE_ORDER") == "PCI_BUS_ID") return true;
   const auto value = visible_value();
-  if (value && (value->find("GPU-") != value->npos || value->find("MIG-") != value->npos)) return true;
+  if (value && (value->find("GPU-") != value->npos || value->find("MIG-") != value->npos))
+    return true;
   const auto devices = machine();
   std::string first;
   for (std::size_t i = 0; i < devices.size(); ++i) {
@@ -193,8 +204,8 @@ NvmlProperties Nvml::properties(const std::string& uuid) const {
   if (nvml_.nvmlSystemGetDriverVersion != nullptr &&
       nvml_.nvmlSystemGetDriverVersion(version.data(), version.size()) == kNvmlSuccess)
     properties.driver_version = version.data();
-  if (unsigned node = 0;
-      nvml_.nvmlDeviceGetNumaNodeId != nullptr && nvml_.nvmlDeviceGetNumaNodeId(device, &node) == kNvmlSuccess)
+  if (unsigned node = 0; nvml_.nvmlDeviceGetNumaNodeId != nullptr &&
+                         nvml_.nvmlDeviceGetNumaNodeId(device, &node) == kNvmlSuccess)
     properties.numa_node = static_cast<int>(node);
   auto& [major, minor] = properties.capability;
   if (nvml_.nvmlDeviceGetCudaComputeCapability == nullptr ||
@@ -215,8 +226,8 @@ sdk::Probe probe_devices() noexcept {
       return {.device_count = count, .reason = "NVML"};
     }
     return {.device_count = count,
-            .reason = "NVML, of whose " + std::to_string(present) + " CUDA_VISIBLE_DEVICES=" + std::string(*value) +
-                      " leaves " + std::to_string(count)};
+            .reason = "NVML, of whose " + std::to_string(present) + " CUDA_VISIBLE_DEVICES=" +
+                      std::string(*value) + " leaves " + std::to_string(count)};
   } catch (const std::exception& error) {
     return {.device_count = 0, .reason = error.what()};
   }

@@ -25,7 +25,8 @@ struct NvmlProperties {
 /// The driver's management library, opened once. Thread-safe; starts itself anew in a forked child.
 class Nvml {
  public:
-  /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never throws.
+  /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never
+  /// throws.
   ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 
@@ -37,12 +38,13 @@ class Nvml {
   std::vector<PhysicalDevice> machine() const;
   /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
   ANYACCEL_API std::vector<std::string> visible_uuids() const;
-  /// Whether visible_uuids() is surely CUDA's order too: CUDA_DEVICE_ORDER=PCI_BUS_ID, selection by UUID, or devices
-  /// that do not differ. Otherwise CUDA puts the fastest first and devices must be matched by UUID.
+  /// Whether visible_uuids() is surely CUDA's order too: CUDA_DEVICE_ORDER=PCI_BUS_ID, selection by
+  /// UUID, or devices that do not differ. Otherwise CUDA puts the fastest first and devices must be
+  /// matched by UUID.
   ANYACCEL_API bool order_is_certain() const;
 
-  /// Free and total bytes of a device or MIG instance, all processes counted. A MIG instance is asked itself:
-  /// its device would refuse inside a container.
+  /// Free and total bytes of a device or MIG instance, all processes counted. A MIG instance is
+  /// asked itself: its device would refuse inside a container.
   ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
   ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 

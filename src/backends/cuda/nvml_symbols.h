@@ -1,6 +1,7 @@
-// The functions of NVML that we call: one table, from which pointers, lookup and the test's fake are made.
-// Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide" (docs.nvidia.com/deploy/nvml-api); the
-// comment names the chapter. X(name, needed, parameters): without a needed one the library is not used at all.
+// The functions of NVML that we call: one table, from which pointers, lookup and the test's fake
+// are made. Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide"
+// (docs.nvidia.com/deploy/nvml-api); the comment names the chapter. X(name, needed, parameters):
+// without a needed one the library is not used at all.
 #pragma once
 
 namespace anyaccel::backends::cuda {

@@ -33,7 +33,8 @@ Domains& domains() {
 }
 
 /// The domain's handle and the category's number, made at first use.
-std::pair<nvtxDomainHandle_t, std::uint32_t> find(const std::string& domain, const std::string& category) {
+std::pair<nvtxDomainHandle_t, std::uint32_t> find(const std::string& domain,
+                                                  const std::string& category) {
   auto& all = domains();
   const std::lock_guard lock(all.mutex);
   auto [place, made] = all.known.try_emplace(domain);

@@ -20,8 +20,9 @@ sdk::Probe probe() {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(), .create = [] { return std::make_shared<CudaBackend>(); }, .probe = probe});
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<CudaBackend>(); },
+                              .probe = probe});
 }
 
 }  // namespace anyaccel::backends::cuda

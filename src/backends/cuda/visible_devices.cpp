@@ -14,9 +14,12 @@ constexpr std::string_view kMig = "MIG-";
 constexpr std::string_view kOldMig = "MIG-GPU-";
 
 bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  const auto lower = [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  };
   return text.size() >= start.size() &&
-         std::equal(start.begin(), start.end(), text.begin(), [&](char a, char b) { return lower(a) == lower(b); });
+         std::equal(start.begin(), start.end(), text.begin(),
+                    [&](char a, char b) { return lower(a) == lower(b); });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -35,7 +38,8 @@ std::optional<VisibleDevice> whole(int physical, const std::vector<PhysicalDevic
 }
 
 /// As CUDA's own reader, strtoul: "1gpu2" is 1.
-std::optional<VisibleDevice> by_index(std::string_view entry, const std::vector<PhysicalDevice>& machine) {
+std::optional<VisibleDevice> by_index(std::string_view entry,
+                                      const std::vector<PhysicalDevice>& machine) {
   if (!entry.empty() && entry.front() == '+') entry.remove_prefix(1);
   unsigned number = 0;
   const auto result = std::from_chars(entry.data(), entry.data() + entry.size(), number);
@@ -44,7 +48,8 @@ std::optional<VisibleDevice> by_index(std::string_view entry, const std::vector<
 }
 
 /// The one device whose UUID begins so.
-std::optional<VisibleDevice> by_gpu_uuid(std::string_view start, const std::vector<PhysicalDevice>& machine) {
+std::optional<VisibleDevice> by_gpu_uuid(std::string_view start,
+                                         const std::vector<PhysicalDevice>& machine) {
   int found = -1;
   for (std::size_t i = 0; i < machine.size(); ++i) {
     if (!starts_with_ignoring_case(machine[i].uuid, start)) continue;
@@ -55,7 +60,8 @@ std::optional<VisibleDevice> by_gpu_uuid(std::string_view start, const std::vect
 }
 
 /// Drivers before 470: "MIG-GPU-<uuid>/<gpu instance>/<compute instance>".
-std::optional<VisibleDevice> by_instance_ids(std::string_view entry, const std::vector<PhysicalDevice>& machine) {
+std::optional<VisibleDevice> by_instance_ids(std::string_view entry,
+                                             const std::vector<PhysicalDevice>& machine) {
   const auto first = entry.find('/');
   const auto second = first == std::string_view::npos ? first : entry.find('/', first + 1);
   if (second == std::string_view::npos) return std::nullopt;
@@ -71,12 +77,14 @@ std::optional<VisibleDevice> by_instance_ids(std::string_view entry, const std::
   if (!gpu) return std::nullopt;
   const auto& instances = machine[static_cast<std::size_t>(gpu->physical)].instances;
   for (std::size_t i = 0; i < instances.size(); ++i)
-    if (instances[i].gpu_instance == gpu_instance && instances[i].compute_instance == compute_instance)
+    if (instances[i].gpu_instance == gpu_instance &&
+        instances[i].compute_instance == compute_instance)
       return VisibleDevice{gpu->physical, static_cast<int>(i)};
   return std::nullopt;
 }
 
-std::optional<VisibleDevice> by_mig_uuid(std::string_view start, const std::vector<PhysicalDevice>& machine) {
+std::optional<VisibleDevice> by_mig_uuid(std::string_view start,
+                                         const std::vector<PhysicalDevice>& machine) {
   std::optional<VisibleDevice> found;
   for (std::size_t i = 0; i < machine.size(); ++i) {
     for (std::size_t k = 0; k < machine[i].instances.size(); ++k) {
@@ -88,7 +96,8 @@ std::optional<VisibleDevice> by_mig_uuid(std::string_view start, const std::vect
   return found;
 }
 
-std::optional<VisibleDevice> find(std::string_view entry, const std::vector<PhysicalDevice>& machine) {
+std::optional<VisibleDevice> find(std::string_view entry,
+                                  const std::vector<PhysicalDevice>& machine) {
   if (starts_with_ignoring_case(entry, kOldMig)) return by_instance_ids(entry, machine);
   if (starts_with_ignoring_case(entry, kMig)) return by_mig_uuid(entry, machine);
   if (starts_with_ignoring_case(entry, kGpu)) return by_gpu_uuid(entry, machine);

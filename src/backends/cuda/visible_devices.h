@@ -31,11 +31,12 @@ struct VisibleDevice {
 
 /// The devices that CUDA would enumerate for a value of CUDA_VISIBLE_DEVICES (nothing: unset).
 ///
-/// Rules, from the CUDA C++ Programming Guide ("CUDA Environment Variables") and the MIG User Guide ("Device
-/// Enumeration"): entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or "MIG-GPU-<uuid>/<gi>/<ci>"; UUIDs may be cut short
-/// while they stay unique; the list ends at the first entry that names no device; a repeated entry leaves no device
-/// at all; a device in MIG mode stands for its first instance; beside a MIG instance nothing else is enumerated.
-/// Indices are NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID. Reads at most 64 KiB. Pure.
+/// Rules, from the CUDA C++ Programming Guide ("CUDA Environment Variables") and the MIG User Guide
+/// ("Device Enumeration"): entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or
+/// "MIG-GPU-<uuid>/<gi>/<ci>"; UUIDs may be cut short while they stay unique; the list ends at the
+/// first entry that names no device; a repeated entry leaves no device at all; a device in MIG mode
+/// stands for its first instance; beside a MIG instance nothing else is enumerated. Indices are
+/// NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID. Reads at most 64 KiB. Pure.
 std::vector<VisibleDevice> visible_devices(std::optional<std::string_view> value,
                                            const std::vector<PhysicalDevice>& machine);
 

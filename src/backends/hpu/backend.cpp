@@ -9,7 +9,8 @@
 namespace anyaccel::backends::hpu {
 
 HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
-  // As DeepSpeed: the graph compiler may otherwise choose another order of additions in each recipe.
+  // As DeepSpeed: the graph compiler may otherwise choose another order of additions in each
+  // recipe.
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
@@ -20,9 +21,11 @@ DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype)
     return {.storable = true, .computable = true, .fast = true, .reducible = true};
   if (dtype != c10::ScalarType::Half) return support;
   // The first generation has no fp16, and only the vendor's Python package tells the generation.
-  const auto answer = sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
+  const auto answer =
+      sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
   support.computable = support.fast = support.reducible = answer.value.value_or(false);
-  if (!answer.value) log_once(LogLevel::info, "hpu fp16", "hpu: fp16 counts as unsupported: " + answer.reason);
+  if (!answer.value)
+    log_once(LogLevel::info, "hpu fp16", "hpu: fp16 counts as unsupported: " + answer.reason);
   return support;
 }
 

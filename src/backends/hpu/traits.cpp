@@ -7,8 +7,8 @@ namespace anyaccel::backends::hpu {
 namespace {
 
 // /sys/class/accel/accel<N>: Linux, Documentation/ABI/testing/sysfs-driver-habanalabs; 0x1da3 is
-// PCI_VENDOR_ID_HABANALABS in drivers/accel/habanalabs/common/habanalabs_drv.c. Module ids are not indices:
-// docs.habana.ai, "Multiple Workloads on a Single Docker".
+// PCI_VENDOR_ID_HABANALABS in drivers/accel/habanalabs/common/habanalabs_drv.c. Module ids are not
+// indices: docs.habana.ai, "Multiple Workloads on a Single Docker".
 sdk::Probe probe() noexcept {
   return probe_device_files({.folder = "sys/class/accel",
                              .prefix = "accel",
@@ -29,18 +29,20 @@ const sdk::Traits& traits() {
       .communication_backend = "hccl",
       .compile_backend = "hpu_backend",
       .compile_backends = {"hpu_backend", "inductor", "aot_eager", "eager"},
-      .resolves_data_dependency = true,     // asynchronous, yet its graph compiler orders dependent work
+      .resolves_data_dependency =
+          true,  // asynchronous, yet its graph compiler orders dependent work
       .handles_memory_backpressure = true,  // and its allocator waits for memory in use
       .indexed_names = false,
       .priority = 80,
       .visible_devices_envs = {"HABANA_VISIBLE_MODULES"},
       .export_envs = {},
-      .start_environment =
-          {{"PT_HPU_LAZY_ACC_PAR_MODE", "0",
-            "keeps the vendor's bridge from gathering lazy ops on a thread of its own, which DeepSpeed works around "
-            "too"},
-           {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", "0",
-            "keeps the vendor's bridge from recompiling graphs for ranges of sizes, which DeepSpeed works around too"}},
+      .start_environment = {{"PT_HPU_LAZY_ACC_PAR_MODE", "0",
+                             "keeps the vendor's bridge from gathering lazy ops on a thread of its "
+                             "own, which DeepSpeed works around "
+                             "too"},
+                            {"PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES", "0",
+                             "keeps the vendor's bridge from recompiling graphs for ranges of "
+                             "sizes, which DeepSpeed works around too"}},
       .op_builder_dir = "deepspeed.ops.op_builder.hpu",
       .probe = probe,
   };

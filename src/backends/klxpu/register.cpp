@@ -18,8 +18,9 @@ sdk::Probe probe() {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(), .create = [] { return std::make_shared<KlxpuBackend>(); }, .probe = probe});
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<KlxpuBackend>(); },
+                              .probe = probe});
 }
 
 }  // namespace anyaccel::backends::klxpu

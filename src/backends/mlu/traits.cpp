@@ -6,9 +6,11 @@ namespace anyaccel::backends::mlu {
 
 namespace {
 
-// /dev/cambricon_dev<N>: github.com/Cambricon/cambricon-k8s-device-plugin, device-plugin/pkg/mlu/const.go.
+// /dev/cambricon_dev<N>: github.com/Cambricon/cambricon-k8s-device-plugin,
+// device-plugin/pkg/mlu/const.go.
 sdk::Probe probe() noexcept {
-  return probe_device_files({.folder = "dev", .prefix = "cambricon_dev", .visible = "MLU_VISIBLE_DEVICES"});
+  return probe_device_files(
+      {.folder = "dev", .prefix = "cambricon_dev", .visible = "MLU_VISIBLE_DEVICES"});
 }
 
 }  // namespace

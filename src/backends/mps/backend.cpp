@@ -46,7 +46,8 @@ MemoryStats MpsBackend::memory_stats(DeviceIndex) const {
   return stats;
 }
 
-// Memory is shared with the host: what Metal recommends as the most, less what its driver holds for us.
+// Memory is shared with the host: what Metal recommends as the most, less what its driver holds for
+// us.
 MemoryInfo MpsBackend::memory_info(DeviceIndex) const {
   const auto& hooks = at::detail::getMPSHooks();
   const auto total = static_cast<std::int64_t>(hooks.getRecommendedMaxMemory());

@@ -8,10 +8,12 @@ const sdk::Traits& traits() {
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
       .vendor = "Apple",
-      .communication_backend = "staged",  // torch's gloo takes host tensors alone, and no vendor has another
+      .communication_backend =
+          "staged",  // torch's gloo takes host tensors alone, and no vendor has another
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .synchronized = true,  // one queue without user streams: a program cannot observe work out of order
+      .synchronized =
+          true,  // one queue without user streams: a program cannot observe work out of order
       .use_host_timers = true,
       .resolves_data_dependency = true,
       .handles_memory_backpressure = true,

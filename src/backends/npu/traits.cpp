@@ -6,10 +6,12 @@ namespace anyaccel::backends::npu {
 
 namespace {
 
-// /dev/davinci<N>: Huawei, MindCluster, "Usage on the Docker Client" (hiascend.com, document mindcluster/730,
-// dlruntime_ug_004): "run ls /dev/davinci* to query the IDs of available physical processors".
+// /dev/davinci<N>: Huawei, MindCluster, "Usage on the Docker Client" (hiascend.com, document
+// mindcluster/730, dlruntime_ug_004): "run ls /dev/davinci* to query the IDs of available physical
+// processors".
 sdk::Probe probe() noexcept {
-  return probe_device_files({.folder = "dev", .prefix = "davinci", .visible = "ASCEND_RT_VISIBLE_DEVICES"});
+  return probe_device_files(
+      {.folder = "dev", .prefix = "davinci", .visible = "ASCEND_RT_VISIBLE_DEVICES"});
 }
 
 }  // namespace

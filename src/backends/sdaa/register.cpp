@@ -6,7 +6,8 @@ namespace anyaccel::backends::sdaa {
 void register_backend();
 
 void register_backend() {
-  sdk::register_vendor_backend(traits(), {"ANYACCEL_SDAA_LIBRARY", "libtorch_sdaa.so", "torch.sdaa"});
+  sdk::register_vendor_backend(traits(),
+                               {"ANYACCEL_SDAA_LIBRARY", "libtorch_sdaa.so", "torch.sdaa"});
 }
 
 }  // namespace anyaccel::backends::sdaa

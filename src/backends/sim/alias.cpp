@@ -12,11 +12,12 @@ at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRe
   const auto& storage = from->unsafe_storage();
   auto host = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
-      c10::DataPtr(memory_map.alias(storage.data()), c10::Device(c10::kCPU)), c10::GetCPUAllocator(),
+      c10::DataPtr(memory_map.alias(storage.data()), c10::Device(c10::kCPU)),
+      c10::GetCPUAllocator(),
       // Some kernels resize their result while they work.
       /*resizable=*/true);
-  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(host)),
-                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), from->dtype());
+  auto result = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(host)), c10::DispatchKeySet(c10::DispatchKey::CPU), from->dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(sizes, strides, from->storage_offset());
   if (from->is_conj()) impl->_set_conj(true);
@@ -25,16 +26,21 @@ at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRe
   return result;
 }
 
-at::Tensor alias(const at::Tensor& tensor) { return alias(tensor, tensor.sizes(), tensor.strides()); }
+at::Tensor alias(const at::Tensor& tensor) {
+  return alias(tensor, tensor.sizes(), tensor.strides());
+}
 
 Operand operand(const at::Tensor& tensor, bool written) {
   const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
-  return {
-      .address = storage.data(), .bytes = storage.nbytes(), .tensor = tensor.unsafeGetTensorImpl(), .written = written};
+  return {.address = storage.data(),
+          .bytes = storage.nbytes(),
+          .tensor = tensor.unsafeGetTensorImpl(),
+          .written = written};
 }
 
 void check_dtype(c10::ScalarType dtype) {
-  TORCH_CHECK_TYPE((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U, "[sim] the device has no type ", dtype,
+  TORCH_CHECK_TYPE((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U,
+                   "[sim] the device has no type ", dtype,
                    ": SIM_DTYPES leaves it out; convert to one that it has");
 }
 
@@ -42,25 +48,30 @@ namespace {
 
 at::Tensor make_tensor(int device, std::size_t bytes, c10::ScalarType dtype) {
   auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       allocator().allocate_on(device, bytes), &allocator(), true);
+                                                       allocator().allocate_on(device, bytes),
+                                                       &allocator(), true);
   return at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), runtime().keys,
                                                   c10::scalarTypeToTypeMeta(dtype));
 }
 
 }  // namespace
 
-at::Tensor empty_strided(int device, at::IntArrayRef sizes, at::IntArrayRef strides, c10::ScalarType dtype) {
+at::Tensor empty_strided(int device, at::IntArrayRef sizes, at::IntArrayRef strides,
+                         c10::ScalarType dtype) {
   check_dtype(dtype);
   at::detail::check_size_nonnegative(sizes);
-  auto tensor = make_tensor(device, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype)), dtype);
+  auto tensor = make_tensor(
+      device, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(dtype)), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return tensor;
 }
 
-at::Tensor empty(int device, at::IntArrayRef sizes, c10::ScalarType dtype, std::optional<c10::MemoryFormat> format) {
+at::Tensor empty(int device, at::IntArrayRef sizes, c10::ScalarType dtype,
+                 std::optional<c10::MemoryFormat> format) {
   check_dtype(dtype);
   at::detail::check_size_nonnegative(sizes);
-  auto tensor = make_tensor(device, at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(dtype)), dtype);
+  auto tensor = make_tensor(
+      device, at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(dtype)), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
   if (format && *format != c10::MemoryFormat::Contiguous && *format != c10::MemoryFormat::Preserve)
     tensor.unsafeGetTensorImpl()->empty_tensor_restride(*format);

@@ -17,7 +17,8 @@ void free_block(void* context) {
 
 class CopyBytes final : public Task {
  public:
-  CopyBytes(void* to, const void* from, std::size_t bytes) : Task("memcpy"), to_(to), from_(from), bytes_(bytes) {}
+  CopyBytes(void* to, const void* from, std::size_t bytes)
+      : Task("memcpy"), to_(to), from_(from), bytes_(bytes) {}
   void run(bool /*again*/) override { std::memcpy(to_, from_, bytes_); }
 
  private:
@@ -33,7 +34,9 @@ SimAllocator& allocator() noexcept {
   return *instance;
 }
 
-c10::DataPtr SimAllocator::allocate(std::size_t bytes) { return allocate_on(current_device(), bytes); }
+c10::DataPtr SimAllocator::allocate(std::size_t bytes) {
+  return allocate_on(current_device(), bytes);
+}
 
 c10::DataPtr SimAllocator::allocate_on(int device, std::size_t bytes) {
   const auto torch_device = runtime().device(device);
@@ -43,7 +46,8 @@ c10::DataPtr SimAllocator::allocate_on(int device, std::size_t bytes) {
 }
 
 void SimAllocator::copy_data(void* to, const void* from, std::size_t bytes) const {
-  const Operand operands[] = {{.address = to, .bytes = bytes, .written = true}, {.address = from, .bytes = bytes}};
+  const Operand operands[] = {{.address = to, .bytes = bytes, .written = true},
+                              {.address = from, .bytes = bytes}};
   launch(current_stream(memory_map.device_of(to)),
          std::make_unique<CopyBytes>(memory_map.alias(to), memory_map.alias(from), bytes),
          {.op = "memcpy", .operands = operands});
@@ -68,7 +72,9 @@ c10::CachingDeviceAllocator::DeviceStats SimAllocator::getDeviceStats(c10::Devic
 void SimAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
   device_at(device).memory->reset_accumulated_stats();
 }
-void SimAllocator::resetPeakStats(c10::DeviceIndex device) { device_at(device).memory->reset_peak_stats(); }
+void SimAllocator::resetPeakStats(c10::DeviceIndex device) {
+  device_at(device).memory->reset_peak_stats();
+}
 
 std::pair<std::size_t, std::size_t> SimAllocator::getMemoryInfo(c10::DeviceIndex device) {
   auto& memory = *device_at(device).memory;

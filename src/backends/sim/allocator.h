@@ -1,5 +1,6 @@
-// The caching allocator of device memory, as torch's own on GPUs: memory is taken from the device in segments, split into
-// blocks, and a freed block is the next one for work of the same stream at once.
+// The caching allocator of device memory, as torch's own on GPUs: memory is taken from the device
+// in segments, split into blocks, and a freed block is the next one for work of the same stream at
+// once.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -86,7 +87,8 @@ class DeviceMemory {
   void collect_waiting();
   void release_unused(PoolId pool);
   [[noreturn]] void out_of_memory(std::size_t bytes, const char* why);
-  void count(const Segment& segment, std::int64_t allocations, std::int64_t bytes, std::int64_t requested);
+  void count(const Segment& segment, std::int64_t allocations, std::int64_t bytes,
+             std::int64_t requested);
 
   Device& device_;
   const std::size_t limit_;

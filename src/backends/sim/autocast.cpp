@@ -1,4 +1,5 @@
-// Mixed precision for the device types that torch has none for: the same lists of ops as for its own.
+// Mixed precision for the device types that torch has none for: the same lists of ops as for its
+// own.
 #include <ATen/autocast_mode.h>
 
 #include "backends/sim/kernels.h"
@@ -10,10 +11,13 @@ namespace {
 
 using torch::jit::Stack;
 
-c10::DispatchKey autocast_key() { return at::autocast::get_autocast_dispatch_key_from_device_type(runtime().type); }
+c10::DispatchKey autocast_key() {
+  return at::autocast::get_autocast_dispatch_key_from_device_type(runtime().type);
+}
 
 bool eligible(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_floating_point() && on_device(tensor) && tensor.scalar_type() != at::kDouble;
+  return tensor.defined() && tensor.is_floating_point() && on_device(tensor) &&
+         tensor.scalar_type() != at::kDouble;
 }
 
 template <typename Visit>
@@ -33,7 +37,8 @@ void cast_arguments(const c10::OperatorHandle& op, Stack* stack, at::ScalarType 
     return eligible(tensor) ? at::autocast::cached_cast(dtype, tensor, runtime().type) : tensor;
   };
   const auto count = op.schema().arguments().size();
-  for (auto value = stack->end() - static_cast<std::ptrdiff_t>(count); value != stack->end(); ++value) {
+  for (auto value = stack->end() - static_cast<std::ptrdiff_t>(count); value != stack->end();
+       ++value) {
     if (value->isTensor()) {
       *value = one(value->toTensor());
     } else if (value->isTensorList()) {
@@ -61,7 +66,8 @@ void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   const auto& arguments = op.schema().arguments();
   bool any = false;
-  for_tensors(torch::jit::last(*stack, arguments.size()), [&](const at::Tensor& tensor) { any |= eligible(tensor); });
+  for_tensors(torch::jit::last(*stack, arguments.size()),
+              [&](const at::Tensor& tensor) { any |= eligible(tensor); });
   for (std::size_t i = 0; any && i < arguments.size(); ++i) {
     auto& value = torch::jit::peek(*stack, i, arguments.size());
     if (arguments[i].name() == "dtype" && value.isNone()) value = at::kFloat;
@@ -73,9 +79,10 @@ void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
 void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   auto widest = at::autocast::get_autocast_dtype(runtime().type);
-  for_tensors(torch::jit::last(*stack, op.schema().arguments().size()), [&](const at::Tensor& tensor) {
-    if (eligible(tensor) && tensor.scalar_type() == at::kFloat) widest = at::kFloat;
-  });
+  for_tensors(torch::jit::last(*stack, op.schema().arguments().size()),
+              [&](const at::Tensor& tensor) {
+                if (eligible(tensor) && tensor.scalar_type() == at::kFloat) widest = at::kFloat;
+              });
   cast_arguments(op, stack, widest);
   op.callBoxed(stack);
 }

@@ -10,7 +10,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 sdk::Traits running_traits() {
-  if (!anyaccel::sim::installed()) anyaccel::sim::install(anyaccel::sim::options_from_environment());
+  if (!anyaccel::sim::installed())
+    anyaccel::sim::install(anyaccel::sim::options_from_environment());
   auto result = traits();
   result.device_type = device_type_name(runtime().options);
   result.fp64 = ((dtype_bits(runtime().options) >> static_cast<unsigned>(c10::kDouble)) & 1U) != 0;
@@ -20,7 +21,9 @@ sdk::Traits running_traits() {
 /// Not torch's registry of graphs, which begins with 2.12.
 class Graph final : public sdk::GraphImpl {
  public:
-  void capture_begin(std::optional<GraphPool> pool) override { graph_.capture_begin(pool.value_or(GraphPool{0, 0})); }
+  void capture_begin(std::optional<GraphPool> pool) override {
+    graph_.capture_begin(pool.value_or(GraphPool{0, 0}));
+  }
   void capture_end() override { graph_.capture_end(); }
   void replay() override { graph_.replay(); }
   void reset() override { graph_.reset(); }
@@ -44,9 +47,10 @@ DeviceProperties SimBackend::properties(DeviceIndex index) const {
 
 DtypeSupport SimBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = TorchBackend::dtype_support(index, dtype);
-  // Programs choose a type by `fast`, and a simulated GPU counts as having half-precision instructions, although the
-  // CPU kernels convert.
-  if (c10::isReducedFloatingType(dtype) && dtype != c10::kHalf && dtype != c10::kBFloat16) support.fast = false;
+  // Programs choose a type by `fast`, and a simulated GPU counts as having half-precision
+  // instructions, although the CPU kernels convert.
+  if (c10::isReducedFloatingType(dtype) && dtype != c10::kHalf && dtype != c10::kBFloat16)
+    support.fast = false;
   return support;
 }
 

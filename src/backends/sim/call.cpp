@@ -41,11 +41,13 @@ at::Tensor kept(const at::Tensor& scalar) {
 void Call::use_device(int index) {
   TORCH_CHECK(device_ < 0 || device_ == index,
               "Expected all tensors to be on the same device, but found at least two devices, ",
-              runtime().device(device_), " and ", runtime().device(index), "! (when calling ", info_.name, ")");
+              runtime().device(device_), " and ", runtime().device(index), "! (when calling ",
+              info_.name, ")");
   device_ = index;
 }
 
-Call::Call(const OpInfo& info, c10::ArrayRef<c10::IValue> arguments) : info_(info), arguments_(arguments) {
+Call::Call(const OpInfo& info, c10::ArrayRef<c10::IValue> arguments)
+    : info_(info), arguments_(arguments) {
   key_.push_back(static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(&info)));
   for (std::size_t i = 0; i < arguments.size(); ++i) look_at(arguments[i], i);
   if (device_ < 0) device_ = sim::current_device();
@@ -66,12 +68,13 @@ void Call::look_at_tensor(const at::Tensor& tensor, bool is_written) {
     const bool scalar = tensor.device().is_cpu() && tensor.dim() == 0 && !is_written;
     TORCH_CHECK(scalar || (tensor.device().is_cpu() && info_.takes_host_tensors && !is_written),
                 "Expected all tensors to be on the same device, but found at least two devices, ",
-                runtime().device(std::max(device_, 0)), " and ", tensor.device(), "! (when calling ", info_.name, ")");
+                runtime().device(std::max(device_, 0)), " and ", tensor.device(),
+                "! (when calling ", info_.name, ")");
     key_.push_back(kHost);
     if (!scalar) known_by_key_ = false;
   }
-  key_.push_back(static_cast<std::int64_t>(tensor.scalar_type()) | (impl->is_wrapped_number() ? 256 : 0) |
-                 (tensor.dim() << 10));
+  key_.push_back(static_cast<std::int64_t>(tensor.scalar_type()) |
+                 (impl->is_wrapped_number() ? 256 : 0) | (tensor.dim() << 10));
   for (const auto size : tensor.sizes()) key_.push_back(size);
   for (const auto stride : tensor.strides()) key_.push_back(stride);
 }
@@ -135,8 +138,9 @@ torch::jit::Stack Call::converted(std::vector<at::Tensor>& written, Convert conv
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
       for (const auto& each : value.toListRef())
-        list.push_back(each.isTensor() && each.toTensor().defined() ? std::optional<at::Tensor>(one(each.toTensor()))
-                                                                    : std::nullopt);
+        list.push_back(each.isTensor() && each.toTensor().defined()
+                           ? std::optional<at::Tensor>(one(each.toTensor()))
+                           : std::nullopt);
       stack.emplace_back(std::move(list));
     } else if (value.isDevice() && value.toDevice().type() == runtime().type) {
       stack.emplace_back(c10::Device(c10::kCPU));
@@ -153,7 +157,8 @@ torch::jit::Stack Call::host_arguments(std::vector<at::Tensor>& aliases) const {
 
 torch::jit::Stack Call::meta_arguments(std::vector<at::Tensor>& metas) const {
   auto stack = converted(metas, [](const at::Tensor& tensor) {
-    return at::Tensor(at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
+    return at::Tensor(
+        at::detail::empty_strided_meta(tensor.sizes(), tensor.strides(), tensor.scalar_type()));
   });
   for (auto& value : stack)
     if (value.isDevice()) value = c10::Device(c10::kMeta);

@@ -24,9 +24,12 @@ class Call {
   bool known_by_key() const noexcept { return known_by_key_; }
   /// Device tensors that the op writes to, in order.
   const std::vector<at::Tensor>& written() const noexcept { return written_; }
-  const c10::IValue& argument(int index) const noexcept { return arguments_[static_cast<std::size_t>(index)]; }
+  const c10::IValue& argument(int index) const noexcept {
+    return arguments_[static_cast<std::size_t>(index)];
+  }
 
-  /// The arguments as a kernel on the host takes them. `aliases` gets the host's view of each of `written()`.
+  /// The arguments as a kernel on the host takes them. `aliases` gets the host's view of each of
+  /// `written()`.
   torch::jit::Stack host_arguments(std::vector<at::Tensor>& aliases) const;
   /// The same without data, for kernels that only work out shapes.
   torch::jit::Stack meta_arguments(std::vector<at::Tensor>& metas) const;

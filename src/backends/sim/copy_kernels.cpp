@@ -21,9 +21,10 @@ at::Tensor through_device_view(const at::Tensor& host) {
   const auto& storage = host.storage();
   auto view = c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
-      c10::DataPtr(device_view(const_cast<void*>(storage.data())), c10::Device(c10::kCPU)), nullptr, false);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(view)),
-                                                         c10::DispatchKeySet(c10::DispatchKey::CPU), host.dtype());
+      c10::DataPtr(device_view(const_cast<void*>(storage.data())), c10::Device(c10::kCPU)), nullptr,
+      false);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(view)), c10::DispatchKeySet(c10::DispatchKey::CPU), host.dtype());
   auto* impl = tensor.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   if (host.is_conj()) impl->_set_conj(true);
@@ -31,13 +32,14 @@ at::Tensor through_device_view(const at::Tensor& host) {
   return tensor;
 }
 
-void launch_copy(SimStream& stream, const at::Tensor& to, const at::Tensor& from, const at::Tensor& host_to,
-                 const at::Tensor& host_from) {
+void launch_copy(SimStream& stream, const at::Tensor& to, const at::Tensor& from,
+                 const at::Tensor& host_to, const at::Tensor& host_from) {
   Operand operands[2];
   std::size_t count = 0;
   if (on_device(to) || is_pinned(to.storage().data())) operands[count++] = operand(to, true);
   if (on_device(from) || is_pinned(from.storage().data())) operands[count++] = operand(from, false);
-  launch_function(stream, kCopy, {operands, count}, [host_to, host_from] { host_to.copy_(host_from); });
+  launch_function(stream, kCopy, {operands, count},
+                  [host_to, host_from] { host_to.copy_(host_from); });
 }
 
 void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
@@ -57,13 +59,16 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     // The caller may change `from` at once.
     at::Tensor staged = at::Tensor(at::detail::empty_cpu(from.sizes(), from.scalar_type()));
     staged.copy_(from);
-    TORCH_CHECK(stream.capture() == nullptr, "[sim] a copy from pageable host memory cannot be captured; pin it");
+    TORCH_CHECK(stream.capture() == nullptr,
+                "[sim] a copy from pageable host memory cannot be captured; pin it");
     launch_copy(stream, to, from, alias(to), staged);
-    // Other streams may rely on it: on GPUs, a copy that was not asked to be asynchronous ends with a wait.
+    // Other streams may rely on it: on GPUs, a copy that was not asked to be asynchronous ends with
+    // a wait.
     if (!non_blocking) drain(stream, kCopy);
     return;
   }
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] a copy from pageable host memory cannot be captured; pin it");
+  TORCH_CHECK(stream.capture() == nullptr,
+              "[sim] a copy from pageable host memory cannot be captured; pin it");
   launch_copy(stream, to, from, alias(to), from);
   if (non_blocking)
     stream.wait(stream.last());
@@ -80,13 +85,16 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
     if (auto* watching = observer()) watching->on_pinned_copy(operand(to, true), stream);
     return;
   }
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a copy to the host that waits cannot be captured; use non_blocking and pinned memory");
-  launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to, alias(from));
+  TORCH_CHECK(
+      stream.capture() == nullptr,
+      "[sim] a copy to the host that waits cannot be captured; use non_blocking and pinned memory");
+  launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to,
+              alias(from));
   drain(stream, kCopy);
 }
 
-/// As between GPUs: the copy runs on the source's stream, both current streams take part in its order.
+/// As between GPUs: the copy runs on the source's stream, both current streams take part in its
+/// order.
 void copy_between_devices(const at::Tensor& to, const at::Tensor& from) {
   auto& source = current_stream(from.device().index());
   auto& target = current_stream(to.device().index());
@@ -107,7 +115,8 @@ at::Tensor& copy_kernel(at::Tensor& self, const at::Tensor& from, bool non_block
   else if (self.device() != expanded.device())
     copy_between_devices(self, expanded);
   else
-    launch_copy(current_stream(self.device().index()), self, expanded, alias(self), alias(expanded));
+    launch_copy(current_stream(self.device().index()), self, expanded, alias(self),
+                alias(expanded));
   return self;
 }
 

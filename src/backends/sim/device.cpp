@@ -13,7 +13,8 @@ constexpr int kKernelFailed = 1;
 constexpr int kDeviceLost = 2;
 
 [[noreturn]] void raise_error(int code, const std::string& text) {
-  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, code, text);
+  throw c10::AcceleratorError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, code,
+                              text);
 }
 
 }  // namespace
@@ -36,7 +37,8 @@ void Device::synchronize() {
   if (auto* watching = observer()) watching->on_device_synchronize(index);
   for (const auto& stream : streams) {
     TORCH_CHECK(stream->capture() == nullptr,
-                "[sim] a device cannot be waited for while a graph captures on it; wait after capture_end()");
+                "[sim] a device cannot be waited for while a graph captures on it; wait after "
+                "capture_end()");
     stream->wait(stream->last());
   }
   raise();

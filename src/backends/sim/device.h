@@ -33,7 +33,8 @@ struct Device {
   void lose(const char* op);
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   void check_not_lost();
-  /// For a device of static life: its locks, and those of its streams and memory, are free in a forked child.
+  /// For a device of static life: its locks, and those of its streams and memory, are free in a
+  /// forked child.
   void keep_locks_free_in_forks();
 
   const int index;

@@ -20,11 +20,14 @@ constexpr std::size_t kLargeSegment = 20 << 20;
 constexpr std::size_t kOwnSegment = 10 << 20;
 constexpr std::size_t kSegmentUnit = 2 << 20;
 
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 
 void add(c10::CachingAllocator::StatArray& array, bool small, std::int64_t amount) {
   using c10::CachingAllocator::StatType;
-  for (const auto type : {StatType::AGGREGATE, small ? StatType::SMALL_POOL : StatType::LARGE_POOL}) {
+  for (const auto type :
+       {StatType::AGGREGATE, small ? StatType::SMALL_POOL : StatType::LARGE_POOL}) {
     auto& stat = array[static_cast<std::size_t>(type)];
     if (amount >= 0)
       stat.increase(static_cast<std::size_t>(amount));
@@ -35,8 +38,9 @@ void add(c10::CachingAllocator::StatArray& array, bool small, std::int64_t amoun
 
 template <typename Function>
 void for_all(c10::CachingDeviceAllocator::DeviceStats& stats, Function function) {
-  for (auto* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-                      &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes})
+  for (auto* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split,
+                      &stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
+                      &stats.inactive_split_bytes, &stats.requested_bytes})
     for (auto& stat : *array) function(stat);
 }
 
@@ -57,7 +61,8 @@ bool DeviceMemory::Fits::operator()(const Block* a, const Block* b) const noexce
 DeviceMemory::DeviceMemory(Device& device, std::size_t limit) : device_(device), limit_(limit) {}
 DeviceMemory::~DeviceMemory() = default;
 
-void DeviceMemory::count(const Segment& segment, std::int64_t allocations, std::int64_t bytes, std::int64_t requested) {
+void DeviceMemory::count(const Segment& segment, std::int64_t allocations, std::int64_t bytes,
+                         std::int64_t requested) {
   add(stats_.allocation, segment.small, allocations);
   add(stats_.allocated_bytes, segment.small, bytes);
   add(stats_.requested_bytes, segment.small, requested);
@@ -78,7 +83,9 @@ Block* DeviceMemory::find(std::size_t size, SimStream& stream, PoolId pool) {
 
 Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId pool) {
   const bool small = size <= kSmall;
-  std::size_t bytes = small ? kSmallSegment : size < kOwnSegment ? kLargeSegment : round_up(size, kSegmentUnit);
+  std::size_t bytes = small                ? kSmallSegment
+                      : size < kOwnSegment ? kLargeSegment
+                                           : round_up(size, kSegmentUnit);
   auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   // A device smaller than a segment still serves what fits.
   if (held + bytes > limit_) bytes = round_up(size, kUnit);
@@ -90,7 +97,12 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
   }
   if (address + bytes > memory_map.device_base(device_.index) + memory_map.slice) return nullptr;
   auto segment = std::make_unique<Segment>();
-  *segment = {.address = address, .size = bytes, .stream = &stream, .pool = pool, .small = small, .first = new Block};
+  *segment = {.address = address,
+              .size = bytes,
+              .stream = &stream,
+              .pool = pool,
+              .small = small,
+              .first = new Block};
   auto* block = segment->first;
   block->segment = segment.get();
   block->address = address;
@@ -113,7 +125,10 @@ Block* DeviceMemory::take(Block* block, std::size_t size, std::size_t requested)
   const auto left = block->size - size;
   if (small ? left >= kUnit : left > kSmall) {
     auto* rest = new Block;
-    *rest = {.segment = block->segment, .address = block->address + size, .size = left, .stream = block->stream};
+    *rest = {.segment = block->segment,
+             .address = block->address + size,
+             .size = left,
+             .stream = block->stream};
     rest->before = block;
     rest->after = block->after;
     if (rest->after != nullptr) rest->after->before = rest;
@@ -127,7 +142,8 @@ Block* DeviceMemory::take(Block* block, std::size_t size, std::size_t requested)
   block->requested = requested;
   add(stats_.active, small, 1);
   add(stats_.active_bytes, small, static_cast<std::int64_t>(block->size));
-  count(*block->segment, 1, static_cast<std::int64_t>(block->size), static_cast<std::int64_t>(requested));
+  count(*block->segment, 1, static_cast<std::int64_t>(block->size),
+        static_cast<std::int64_t>(requested));
   return block;
 }
 
@@ -137,7 +153,8 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   auto* capture = stream.capture();
   const PoolId pool = capture == nullptr ? 0 : capture->pool();
   std::unique_lock lock(mutex_);
-  if (device_.faults.any() && device_.faults.allocation()) out_of_memory(bytes, "SIM_FAULTS made this allocation fail");
+  if (device_.faults.any() && device_.faults.allocation())
+    out_of_memory(bytes, "SIM_FAULTS made this allocation fail");
   if (!waiting_.empty()) collect_waiting();
   auto* block = find(size, stream, pool);
   if (block == nullptr) block = new_segment(size, stream, pool);
@@ -168,17 +185,19 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   ++stats_.num_ooms;
   const auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   const auto used = static_cast<std::size_t>(stats_.allocated_bytes[0].current);
-  TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ", why,
-                   "; tried to allocate ", in_mib(bytes), ", of ", in_mib(limit_), " are ", in_mib(limit_ - held),
-                   " free, ", in_mib(used), " used by tensors and ", in_mib(held - used),
-                   " held in the cache; use less memory, or set SIM_MEMORY");
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
+                   why, "; tried to allocate ", in_mib(bytes), ", of ", in_mib(limit_), " are ",
+                   in_mib(limit_ - held), " free, ", in_mib(used), " used by tensors and ",
+                   in_mib(held - used), " held in the cache; use less memory, or set SIM_MEMORY");
 }
 
 void DeviceMemory::free(Block* block) noexcept {
-  if (auto* watching = observer()) watching->on_free(block->address, block->requested, *block->stream);
+  if (auto* watching = observer())
+    watching->on_free(block->address, block->requested, *block->stream);
   const std::lock_guard lock(mutex_);
   block->allocated = false;
-  count(*block->segment, -1, -static_cast<std::int64_t>(block->size), -static_cast<std::int64_t>(block->requested));
+  count(*block->segment, -1, -static_cast<std::int64_t>(block->size),
+        -static_cast<std::int64_t>(block->requested));
   if (block->users.empty()) {
     put_back(block);
     return;
@@ -192,7 +211,8 @@ void DeviceMemory::free(Block* block) noexcept {
 void DeviceMemory::collect_waiting() {
   for (auto held = waiting_.begin(); held != waiting_.end();) {
     const bool done = std::all_of(held->tickets.begin(), held->tickets.end(), [](const auto& use) {
-      // Work under capture runs at a later replay, so such memory stays held until the capture is over.
+      // Work under capture runs at a later replay, so such memory stays held until the capture is
+      // over.
       return use.first->capture() == nullptr && use.first->done(use.second);
     });
     if (done) put_back(held->block);
@@ -257,7 +277,8 @@ void DeviceMemory::release_unused(PoolId pool) {
 }
 
 void DeviceMemory::record_stream(Block* block, SimStream& stream) {
-  if (auto* watching = observer()) watching->on_record_stream(block->address, block->requested, stream);
+  if (auto* watching = observer())
+    watching->on_record_stream(block->address, block->requested, stream);
   const std::lock_guard lock(mutex_);
   if (block->stream == &stream) return;
   if (std::find(block->users.begin(), block->users.end(), &stream) == block->users.end())

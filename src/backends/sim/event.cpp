@@ -18,7 +18,8 @@ std::uint64_t next_number() {
 
 class MarkTask final : public Task {
  public:
-  explicit MarkTask(std::shared_ptr<EventRecord> record) : Task("event.record", false), record_(std::move(record)) {}
+  explicit MarkTask(std::shared_ptr<EventRecord> record)
+      : Task("event.record", false), record_(std::move(record)) {}
   void run(bool /*again*/) override { record_->complete(); }
 
  private:
@@ -80,7 +81,8 @@ void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record) {
   }
   if (record->done()) return;
   TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a stream under capture cannot wait for work outside of it; wait before capture_begin()");
+              "[sim] a stream under capture cannot wait for work outside of it; wait before "
+              "capture_begin()");
   stream.submit(std::make_unique<WaitTask>(record, stream));
 }
 
@@ -112,7 +114,8 @@ bool SimEvent::query() const {
 void SimEvent::synchronize() const {
   const auto record = last();
   if (record == nullptr) return;
-  TORCH_CHECK(record->capture() == nullptr, "[sim] an event recorded while a graph captures cannot be waited for");
+  TORCH_CHECK(record->capture() == nullptr,
+              "[sim] an event recorded while a graph captures cannot be waited for");
   check_not_forked();
   if (auto* watching = observer()) watching->on_event_synchronize(record->number());
   record->wait();
@@ -123,8 +126,10 @@ double SimEvent::elapsed(const SimEvent& end) const {
   TORCH_CHECK(timing_ && end.timing_, "[sim] both events must be made with enable_timing");
   const auto from = last();
   const auto to = end.last();
-  TORCH_CHECK(from != nullptr && to != nullptr, "[sim] both events must be recorded before their times are compared");
-  TORCH_CHECK(from->done() && to->done(), "[sim] both events must be complete; synchronize() the later one first");
+  TORCH_CHECK(from != nullptr && to != nullptr,
+              "[sim] both events must be recorded before their times are compared");
+  TORCH_CHECK(from->done() && to->done(),
+              "[sim] both events must be complete; synchronize() the later one first");
   return static_cast<double>(to->time() - from->time()) * 1e-6;
 }
 

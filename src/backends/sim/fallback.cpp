@@ -1,4 +1,5 @@
-// How an op without a kernel of its own runs: as the CPU's kernel, on the stream's worker, over aliases of its tensors.
+// How an op without a kernel of its own runs: as the CPU's kernel, on the stream's worker, over
+// aliases of its tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -17,8 +18,10 @@ using torch::jit::Stack;
 
 const c10::DispatchKeySet kHostKeys(c10::DispatchKey::CPU);
 
-/// All tensors that a stack holds, those of lists too; `lists` says how many each entry had, -1 for one alone.
-std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values, std::vector<std::int64_t>* lists = nullptr) {
+/// All tensors that a stack holds, those of lists too; `lists` says how many each entry had, -1 for
+/// one alone.
+std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
+                                  std::vector<std::int64_t>* lists = nullptr) {
   std::vector<at::Tensor> tensors;
   for (const auto& value : values) {
     if (value.isTensor()) {
@@ -33,11 +36,15 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values, std::vector
   return tensors;
 }
 
-/// A queued op. Its closure holds addresses and no references: memory comes free in stream order, as on a GPU.
+/// A queued op. Its closure holds addresses and no references: memory comes free in stream order,
+/// as on a GPU.
 class OpTask final : public Task {
  public:
   OpTask(const OpInfo& info, Stack arguments, std::optional<RandomDraw> draw)
-      : Task(info.name.c_str()), info_(info), arguments_(std::move(arguments)), draw_(std::move(draw)) {}
+      : Task(info.name.c_str()),
+        info_(info),
+        arguments_(std::move(arguments)),
+        draw_(std::move(draw)) {}
 
   void writes_to(const std::vector<at::Tensor>& aliases) {
     for (const auto& each : aliases) results_.emplace_back(each);
@@ -71,12 +78,14 @@ class OpTask final : public Task {
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (info_.returned[i] < 0) fresh.push_back(stack[i]);
     const auto values = flattened(fresh);
-    TORCH_CHECK(values.size() == copies_.size(), "gave ", values.size(), " results where there were ", copies_.size(),
+    TORCH_CHECK(values.size() == copies_.size(), "gave ", values.size(),
+                " results where there were ", copies_.size(),
                 " before with arguments of the same shapes");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!copies_[i].defined() || !values[i].defined()) continue;
-      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "gave a result of shape ", values[i].sizes(),
-                  " where it was ", copies_[i].sizes(), " before with arguments of the same shapes");
+      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "gave a result of shape ",
+                  values[i].sizes(), " where it was ", copies_[i].sizes(),
+                  " before with arguments of the same shapes");
       copies_[i].copy_(values[i]);
     }
   }
@@ -91,7 +100,8 @@ class OpTask final : public Task {
 std::optional<RandomDraw> draw_for(const Call& call) {
   if (call.info().generator < 0) return std::nullopt;
   const auto& given = call.argument(call.info().generator);
-  return next_draw(call.device(), given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
+  return next_draw(call.device(),
+                   given.isGenerator() ? std::make_optional(given.toGenerator()) : std::nullopt);
 }
 
 std::vector<at::Tensor> allocate(const Call& call, c10::ArrayRef<TensorGeometry> geometry) {
@@ -110,8 +120,8 @@ std::vector<at::Tensor> allocate(const Call& call, c10::ArrayRef<TensorGeometry>
 }
 
 /// Replaces the arguments on the stack by the results.
-void give_back(const Call& call, Stack* stack, std::size_t arguments, const std::vector<at::Tensor>& fresh,
-               const std::vector<std::int64_t>& lists) {
+void give_back(const Call& call, Stack* stack, std::size_t arguments,
+               const std::vector<at::Tensor>& fresh, const std::vector<std::int64_t>& lists) {
   const auto& info = call.info();
   Stack results;
   std::size_t next = 0;
@@ -139,7 +149,8 @@ void add_results(std::vector<Operand>& operands, const std::vector<at::Tensor>& 
     if (tensor.defined()) operands.push_back(operand(tensor, true));
 }
 
-void launch_call(const Call& call, std::unique_ptr<Task> task, const std::vector<at::Tensor>& fresh = {}) {
+void launch_call(const Call& call, std::unique_ptr<Task> task,
+                 const std::vector<at::Tensor>& fresh = {}) {
   std::vector<Operand> operands;
   if (observer() != nullptr) {
     operands = call.operands();
@@ -152,7 +163,8 @@ void launch_call(const Call& call, std::unique_ptr<Task> task, const std::vector
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
-  if (watching != nullptr) watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
+  if (watching != nullptr)
+    watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
 }
 
 /// The geometry of all results is known: allocate, queue, return.
@@ -160,20 +172,23 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   const auto& written = call.written();
   const c10::ArrayRef<TensorGeometry> all(geometry.tensors);
   for (std::size_t i = 0; i < written.size(); ++i)
-    if (written[i].sizes() != c10::IntArrayRef(all[i].sizes)) resize(written[i], all[i].sizes, all[i].strides);
+    if (written[i].sizes() != c10::IntArrayRef(all[i].sizes))
+      resize(written[i], all[i].sizes, all[i].strides);
   const auto fresh = allocate(call, all.slice(written.size()));
   std::vector<at::Tensor> aliases, results;
   auto host = call.host_arguments(aliases);
   auto task = std::make_unique<OpTask>(call.info(), std::move(host), draw_for(call));
   task->writes_to(aliases);
-  for (const auto& tensor : fresh) results.push_back(tensor.defined() ? alias(tensor) : at::Tensor());
+  for (const auto& tensor : fresh)
+    results.push_back(tensor.defined() ? alias(tensor) : at::Tensor());
   if (!results.empty()) task->gives(results);
   launch_call(call, std::move(task), fresh);
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the host's kernel in stream order and waits for it. What it throws is thrown here; what failed before it is left to
-/// the program's next wait, unless the program waits now because the op gives it values.
+/// Runs the host's kernel in stream order and waits for it. What it throws is thrown here; what
+/// failed before it is left to the program's next wait, unless the program waits now because the op
+/// gives it values.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();
@@ -203,7 +218,8 @@ void run_now(const Call& call, Stack& host) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// After run_now(): what a kernel did to the shape or place of a written tensor is done to the device's.
+/// After run_now(): what a kernel did to the shape or place of a written tensor is done to the
+/// device's.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
   if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {
@@ -262,7 +278,8 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
     if (info.returned[i] < 0) values.push_back(std::move(host[i]));
   const auto fresh_host = flattened(values, &geometry.lists);
   for (const auto& value : fresh_host) geometry.tensors.push_back(geometry_of(value));
-  const auto fresh = allocate(call, c10::ArrayRef<TensorGeometry>(geometry.tensors).slice(results.size()));
+  const auto fresh =
+      allocate(call, c10::ArrayRef<TensorGeometry>(geometry.tensors).slice(results.size()));
   for (std::size_t i = 0; i < fresh.size(); ++i)
     if (fresh[i].defined() && fresh[i].numel() != 0) alias(fresh[i]).copy_(fresh_host[i]);
   if (observer() != nullptr) tell(call, {}, fresh);
@@ -275,8 +292,9 @@ Geometry geometry_without_data(const Call& call) {
   const auto& info = call.info();
   TORCH_CHECK(!info.waits && call.known_by_key(), "[sim] ", info.name,
               " cannot be captured: the host has to wait for its values");
-  TORCH_CHECK(info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
-              " cannot be captured before it ran with these shapes; run the work once before the capture");
+  TORCH_CHECK(
+      info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
+      " cannot be captured before it ran with these shapes; run the work once before the capture");
   Geometry geometry;
   std::vector<at::Tensor> metas;
   auto stack = call.meta_arguments(metas);
@@ -286,15 +304,17 @@ Geometry geometry_without_data(const Call& call) {
   std::vector<c10::IValue> values;
   for (std::size_t i = 0; i < stack.size(); ++i)
     if (info.returned[i] < 0) values.push_back(stack[i]);
-  for (const auto& value : flattened(values, &geometry.lists)) geometry.tensors.push_back(geometry_of(value));
+  for (const auto& value : flattened(values, &geometry.lists))
+    geometry.tensors.push_back(geometry_of(value));
   return geometry;
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
   // The base's keys say, among others, that autograd counts its versions.
-  const auto keys = base.key_set() - c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
-  auto result =
-      at::detail::make_tensor<c10::TensorImpl>(c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, host.dtype());
+  const auto keys = base.key_set() -
+                    c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+  auto result = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(base.storage()), keys, host.dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_sizes_and_strides(host.sizes(), host.strides(), host.storage_offset());
   if (host.is_conj()) impl->_set_conj(true);
@@ -325,7 +345,8 @@ void run_view(const Call& call, Stack* stack, std::size_t arguments) {
 }  // namespace
 
 void drain(SimStream& stream, const char* op) {
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] ", op, " cannot be captured: the host has to wait for its values");
+  TORCH_CHECK(stream.capture() == nullptr, "[sim] ", op,
+              " cannot be captured: the host has to wait for its values");
   synchronize(stream);
 }
 
@@ -339,7 +360,8 @@ void run_op(const c10::OperatorHandle& op, Stack* stack) {
   const Call call(info, torch::jit::last(*stack, arguments));
   if (info.view) return run_view(call, stack, arguments);
   const bool may_know = !info.waits && !info.own_thread && call.known_by_key();
-  if (const auto known = may_know ? recall(call.key()) : nullptr) return queue(call, *known, stack, arguments);
+  if (const auto known = may_know ? recall(call.key()) : nullptr)
+    return queue(call, *known, stack, arguments);
   const bool captured = call.stream().capture() != nullptr;
   if (!captured && !(may_know && info.known_shapes)) return run_and_learn(call, stack, arguments);
   const auto geometry = geometry_without_data(call);
@@ -347,6 +369,8 @@ void run_op(const c10::OperatorHandle& op, Stack* stack) {
   queue(call, geometry, stack, arguments);
 }
 
-void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) { run_op(op, stack); }
+void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+  run_op(op, stack);
+}
 
 }  // namespace anyaccel::backends::sim

@@ -14,13 +14,13 @@ namespace anyaccel::backends::sim {
 namespace {
 
 [[noreturn]] void fail(const std::string& text) {
-  throw Error(
-      ErrorCode::invalid_argument, "SIM_FAULTS",
-      {.what = "not a fault",
-       .got = quoted_text(text),
-       .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN @N, @N+ or %P, such as "
-               "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
-       .hint = "docs/reference/environment.md has the grammar"});
+  throw Error(ErrorCode::invalid_argument, "SIM_FAULTS",
+              {.what = "not a fault",
+               .got = quoted_text(text),
+               .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN "
+                       "@N, @N+ or %P, such as "
+                       "alloc@3, kernel=mm@2, lost@100/1 or slow=20ms%0.1",
+               .hint = "docs/reference/environment.md has the grammar"});
 }
 
 template <typename Number>
@@ -47,7 +47,8 @@ void read_kind(const std::string& text, const std::string& whole, Fault& fault) 
   else
     fail(whole);
   const bool takes_value = fault.kind == FaultKind::kernel || fault.kind == FaultKind::slow;
-  if (value.empty() ? fault.kind == FaultKind::slow || equals != std::string::npos : !takes_value) fail(whole);
+  if (value.empty() ? fault.kind == FaultKind::slow || equals != std::string::npos : !takes_value)
+    fail(whole);
   if (fault.kind == FaultKind::kernel) fault.op = value;
   if (fault.kind == FaultKind::slow) fault.delay_us = read_microseconds("SIM_FAULTS", value);
 }
@@ -89,7 +90,8 @@ std::vector<Fault> parse_faults(const std::string& text) {
 FaultCounter::FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed)
     : seed_(mix(seed, static_cast<std::uint64_t>(device))) {
   for (const auto& fault : faults)
-    if (fault.device < 0 || fault.device == device) watched_.push_back(std::make_unique<Watched>(fault));
+    if (fault.device < 0 || fault.device == device)
+      watched_.push_back(std::make_unique<Watched>(fault));
 }
 
 bool FaultCounter::happens(Watched& watched) {
@@ -114,8 +116,8 @@ LaunchFault FaultCounter::launch(const char* op) {
   const auto name = full.substr(0, full.find('.'));  // "fill_" is each overload of it
   for (auto& watched : watched_) {
     const auto& fault = watched->fault;
-    if (fault.kind == FaultKind::alloc || (!fault.op.empty() && fault.op != name && fault.op != full) ||
-        !happens(*watched))
+    if (fault.kind == FaultKind::alloc ||
+        (!fault.op.empty() && fault.op != name && fault.op != full) || !happens(*watched))
       continue;
     if (fault.kind == FaultKind::kernel) result.fails = true;
     if (fault.kind == FaultKind::lost) result.lost = true;

@@ -1,7 +1,9 @@
-// Faults that are injected on request. SIM_FAULTS is a list of `KIND[=VALUE]WHEN[/DEVICE]`, separated by commas:
+// Faults that are injected on request. SIM_FAULTS is a list of `KIND[=VALUE]WHEN[/DEVICE]`,
+// separated by commas:
 //   alloc@3         the third allocation fails          kernel@10   the tenth launched kernel fails
-//   kernel=mm@2     the second launch of aten::mm fails  lost@100   the device is lost at its hundredth launch
-//   slow=20ms@5     the fifth launch takes 20 ms longer  slow=1ms%0.1/1   each launch on device 1, one in ten
+//   kernel=mm@2     the second launch of aten::mm fails  lost@100   the device is lost at its
+//   hundredth launch slow=20ms@5     the fifth launch takes 20 ms longer  slow=1ms%0.1/1   each
+//   launch on device 1, one in ten
 // WHEN is @N (once), @N+ (from the N-th on) or %P (with probability P, decided by the seed).
 #pragma once
 
@@ -17,7 +19,8 @@ enum class FaultKind { alloc, kernel, lost, slow };
 
 struct Fault {
   FaultKind kind = FaultKind::alloc;
-  std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without overload; empty: any
+  std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without
+                         ///< overload; empty: any
   double delay_us = 0;   ///< slow: how much longer
   std::uint64_t at = 0;  ///< the N-th, from 1; 0: by probability
   bool onwards = false;  ///< and all after it

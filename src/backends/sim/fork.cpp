@@ -28,7 +28,8 @@ void before_fork() {
   ::clock_gettime(CLOCK_REALTIME, &deadline);
   deadline.tv_sec += 5;
   for (const auto& [order, mutex] : all.known)
-    if (::pthread_mutex_timedlock(mutex->native_handle(), &deadline) == 0) all.held.push_back(mutex);
+    if (::pthread_mutex_timedlock(mutex->native_handle(), &deadline) == 0)
+      all.held.push_back(mutex);
 }
 
 void after_fork() {

@@ -1,4 +1,5 @@
-// fork() beside other threads: the child gets a copy of every lock, and nobody who would open those that are closed.
+// fork() beside other threads: the child gets a copy of every lock, and nobody who would open those
+// that are closed.
 #pragma once
 
 #include <mutex>
@@ -15,8 +16,9 @@ enum class ForkOrder {
   inner,  ///< taken last and held shortly
 };
 
-/// From now on fork() takes `mutex` before it copies the process, and opens it in both. A lock that does not come free
-/// within five seconds, perhaps because the forking thread holds it, is left as it is. `mutex` lives for ever. Thread-safe.
+/// From now on fork() takes `mutex` before it copies the process, and opens it in both. A lock that
+/// does not come free within five seconds, perhaps because the forking thread holds it, is left as
+/// it is. `mutex` lives for ever. Thread-safe.
 void hold_at_fork(std::mutex& mutex, ForkOrder order);
 
 /// For a lock of static life in one line: a mutex that fork() holds.

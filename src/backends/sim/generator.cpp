@@ -22,7 +22,8 @@ at::Generator RandomDraw::host_generator() const {
   return at::detail::createCPUGenerator(mix(seed, offset));
 }
 
-SimGenerator::SimGenerator(int device) : GeneratorImpl(runtime().device(device), c10::DispatchKeySet(runtime().key)) {}
+SimGenerator::SimGenerator(int device)
+    : GeneratorImpl(runtime().device(device), c10::DispatchKeySet(runtime().key)) {}
 
 void SimGenerator::set_current_seed(std::uint64_t seed) {
   seed_ = seed;
@@ -39,8 +40,8 @@ std::uint64_t SimGenerator::seed() {
 
 void SimGenerator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
-  TORCH_CHECK(state.numel() == static_cast<std::int64_t>(kStateBytes), "[sim] a generator's state has ", kStateBytes,
-              " bytes; got ", state.numel());
+  TORCH_CHECK(state.numel() == static_cast<std::int64_t>(kStateBytes),
+              "[sim] a generator's state has ", kStateBytes, " bytes; got ", state.numel());
   const auto* bytes = static_cast<const char*>(state.data());
   std::memcpy(&seed_, bytes, sizeof seed_);
   std::memcpy(&offset_, bytes + sizeof seed_, sizeof offset_);
@@ -81,7 +82,8 @@ SimGenerator* SimGenerator::clone_impl() const {
 const at::Generator& default_generator(int device) {
   static auto* all = [] {
     auto* list = new std::vector<at::Generator>;
-    for (const auto& each : runtime().devices) list->push_back(at::make_generator<SimGenerator>(each->index));
+    for (const auto& each : runtime().devices)
+      list->push_back(at::make_generator<SimGenerator>(each->index));
     return list;
   }();
   return (*all)[static_cast<std::size_t>(device_at(device < 0 ? current_device() : device).index)];

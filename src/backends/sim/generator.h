@@ -1,5 +1,5 @@
-// Random numbers: a seed and a counter for each device. A launch takes the next counts at once, on the host, so the numbers
-// do not depend on when kernels run.
+// Random numbers: a seed and a counter for each device. A launch takes the next counts at once, on
+// the host, so the numbers do not depend on when kernels run.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -51,8 +51,9 @@ class SimGenerator final : public c10::GeneratorImpl {
 
 const at::Generator& default_generator(int device);
 
-/// What the next launch on `device` draws from: `given`, or the device's own generator. While the device's current stream is
-/// captured, the graph remembers it. Throws when `given` is another device's.
+/// What the next launch on `device` draws from: `given`, or the device's own generator. While the
+/// device's current stream is captured, the graph remembers it. Throws when `given` is another
+/// device's.
 RandomDraw next_draw(int device, const std::optional<at::Generator>& given);
 
 }  // namespace anyaccel::backends::sim

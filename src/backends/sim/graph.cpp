@@ -17,7 +17,8 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Captures in progress, to tell a live one from one that is over; and how many graphs use each pool.
+/// Captures in progress, to tell a live one from one that is over; and how many graphs use each
+/// pool.
 struct Shared {
   HeldAtFork mutex{ForkOrder::outer};
   std::set<const void*> captures;
@@ -74,7 +75,8 @@ void Capture::add(std::unique_ptr<Task> task) {
 RandomDraw Capture::draw(const at::Generator& generator) {
   const std::lock_guard lock(mutex_);
   auto& all = work_->random;
-  auto found = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.generator == generator; });
+  auto found = std::find_if(all.begin(), all.end(),
+                            [&](const auto& each) { return each.generator == generator; });
   if (found == all.end()) {
     all.push_back({.generator = generator, .start = std::make_shared<ReplayRandom>()});
     found = all.end() - 1;
@@ -105,7 +107,8 @@ void join_capture(SimStream& stream, const void* capture) {
   {
     const std::lock_guard lock(shared().mutex);
     TORCH_CHECK(shared().captures.count(capture) != 0,
-                "[sim] the event was recorded while a graph captured; outside of that graph it stands for nothing");
+                "[sim] the event was recorded while a graph captured; outside of that graph it "
+                "stands for nothing");
   }
   if (stream.capture() != capture) static_cast<Capture*>(const_cast<void*>(capture))->join(stream);
 }
@@ -137,7 +140,8 @@ void SimGraph::capture_end() {
 void SimGraph::replay() {
   TORCH_CHECK(work_ != nullptr, "[sim] there is no captured work to replay");
   auto& stream = current_stream(device_->index);
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] a graph cannot be replayed while another one captures the stream");
+  TORCH_CHECK(stream.capture() == nullptr,
+              "[sim] a graph cannot be replayed while another one captures the stream");
   launch(stream, std::make_unique<ReplayTask>(work_, stream),
          {.op = "graph.replay", .graph = work_.get(), .replay = true});
 }
@@ -145,7 +149,8 @@ void SimGraph::replay() {
 void SimGraph::reset() noexcept {
   capture_.reset();
   if (work_ != nullptr && device_ != nullptr) {
-    // A queued replay shares the work, but memory that it writes must not be given away before it is done.
+    // A queued replay shares the work, but memory that it writes must not be given away before it
+    // is done.
     for (const auto& stream : device_->streams)
       if (stream->capture() == nullptr) stream->wait(stream->last());
   }
@@ -168,7 +173,9 @@ namespace {
 
 class TorchGraph final : public at::GraphImplInterface {
  public:
-  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mode*/) override { graph_.capture_begin(pool); }
+  void capture_begin(c10::MempoolId_t pool, at::GraphCaptureMode /*mode*/) override {
+    graph_.capture_begin(pool);
+  }
   void capture_end() override { graph_.capture_end(); }
   void instantiate() override {}
   void replay() override { graph_.replay(); }
@@ -186,8 +193,9 @@ class TorchGraph final : public at::GraphImplInterface {
 }  // namespace
 
 void register_graphs() {
-  at::GraphImplRegistry()->Register(c10::DeviceTypeName(runtime().type, /*lower_case=*/false),
-                                    [](const at::GraphImplArgs&) { return std::make_unique<TorchGraph>(); });
+  at::GraphImplRegistry()->Register(
+      c10::DeviceTypeName(runtime().type, /*lower_case=*/false),
+      [](const at::GraphImplArgs&) { return std::make_unique<TorchGraph>(); });
 }
 
 #else

@@ -1,4 +1,5 @@
-// Graphs: while a stream is captured, its work goes to the capture and not to its worker; a replay is one piece of work.
+// Graphs: while a stream is captured, its work goes to the capture and not to its worker; a replay
+// is one piece of work.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -16,7 +17,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// Work that a graph owns, in an order that all its streams agree with: the one in which it was given.
+/// Work that a graph owns, in an order that all its streams agree with: the one in which it was
+/// given.
 struct GraphWork {
   GraphWork() = default;
   GraphWork(const GraphWork&) = delete;

@@ -37,7 +37,9 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
     return capability;
   }
 
-  c10::Stream getStream(c10::Device device) const override { return to_torch(current_stream(index_of(device))); }
+  c10::Stream getStream(c10::Device device) const override {
+    return to_torch(current_stream(index_of(device)));
+  }
   c10::Stream getDefaultStream(c10::Device device) const override {
     return to_torch(*device_at(index_of(device)).streams[0]);
   }
@@ -47,18 +49,28 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     return to_torch(device_at(index_of(device)).next_stream(priority < 0));
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return to_torch(exchange_stream(stream_of(stream))); }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    return to_torch(exchange_stream(stream_of(stream)));
+  }
   bool queryStream(const c10::Stream& stream) const override {
     if (!stream_of(stream).idle()) return false;
     if (auto* watching = observer()) watching->on_stream_synchronize(stream_of(stream));
     return true;
   }
-  void synchronizeStream(const c10::Stream& stream) const override { synchronize(stream_of(stream)); }
-  void* getStreamNativeHandle(const c10::Stream stream) const override { return &stream_of(stream); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    synchronize(stream_of(stream));
+  }
+  void* getStreamNativeHandle(const c10::Stream stream) const override {
+    return &stream_of(stream);
+  }
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
-  bool isStreamCapturing(const c10::Stream& stream) const override { return stream_of(stream).capture() != nullptr; }
+  bool isStreamCapturing(const c10::Stream& stream) const override {
+    return stream_of(stream).capture() != nullptr;
+  }
 #endif
-  void synchronizeDevice(const c10::DeviceIndex index) const override { device_at(index).synchronize(); }
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    device_at(index).synchronize();
+  }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
     allocator().recordStream(data, stream);
   }
@@ -69,15 +81,18 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex index,
               const c10::EventFlag flag) const override {
     auto& target = stream_of(stream);
-    TORCH_CHECK(index == -1 || index == stream.device_index(), "[sim] an event of device ", static_cast<int>(index),
-                " cannot be recorded on device ", static_cast<int>(stream.device_index()));
+    TORCH_CHECK(index == -1 || index == stream.device_index(), "[sim] an event of device ",
+                static_cast<int>(index), " cannot be recorded on device ",
+                static_cast<int>(stream.device_index()));
     if (*event == nullptr) *event = new SimEvent(flag == c10::EventFlag::BACKEND_DEFAULT);
     event_of(*event).record(target);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event != nullptr) event_of(event).wait(stream_of(stream));
   }
-  bool queryEvent(void* event) const override { return event == nullptr || event_of(event).query(); }
+  bool queryEvent(void* event) const override {
+    return event == nullptr || event_of(event).query();
+  }
   void synchronizeEvent(void* event) const override {
     if (event != nullptr) event_of(event).synchronize();
   }

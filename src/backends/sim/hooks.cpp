@@ -33,9 +33,13 @@ struct SimHooks : Interface {
       if (stream->last() != 0) return true;
     return device_at(index).memory->reserved() != 0;
   }
-  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(runtime().devices.size()); }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(runtime().devices.size());
+  }
   void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
-  c10::DeviceIndex getCurrentDevice() const override { return static_cast<c10::DeviceIndex>(sim::current_device()); }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return static_cast<c10::DeviceIndex>(sim::current_device());
+  }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
     const auto former = getCurrentDevice();
     set_current_device(index);
@@ -51,7 +55,9 @@ struct SimHooks : Interface {
     TORCH_CHECK(index >= 0, "[sim] the address is in no device's memory");
     return runtime().device(index);
   }
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override { return default_generator(index); }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return default_generator(index);
+  }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
     return at::make_generator<SimGenerator>(index < 0 ? sim::current_device() : index);
   }
@@ -70,7 +76,9 @@ struct Hpu final : SimHooks<at::HPUHooksInterface> {
 struct Xpu final : SimHooks<at::XPUHooksInterface> {
   bool hasXPU() const override { return true; }
   std::string showConfig() const override { return "simulated"; }
-  std::int32_t getGlobalIdxFromDevice(const at::Device& device) const override { return device.index(); }
+  std::int32_t getGlobalIdxFromDevice(const at::Device& device) const override {
+    return device.index();
+  }
   c10::DeviceIndex getNumGPUs() const override { return deviceCount(); }
   c10::DeviceIndex current_device() const override { return getCurrentDevice(); }
   void deviceSynchronize(c10::DeviceIndex index) const override { device_at(index).synchronize(); }
@@ -82,11 +90,19 @@ struct Mtia final : SimHooks<at::MTIAHooksInterface> {
   std::string showConfig() const override { return "simulated"; }
   c10::DeviceIndex getDeviceCount() const override { return deviceCount(); }
   void deviceSynchronize(c10::DeviceIndex index) const override { device_at(index).synchronize(); }
-  c10::Stream getCurrentStream(c10::DeviceIndex index) const override { return to_torch(current_stream(index)); }
-  c10::Stream getDefaultStream(c10::DeviceIndex index) const override { return to_torch(*device_at(index).streams[0]); }
-  void setCurrentStream(const c10::Stream& stream) const override { exchange_stream(stream_of(stream)); }
+  c10::Stream getCurrentStream(c10::DeviceIndex index) const override {
+    return to_torch(current_stream(index));
+  }
+  c10::Stream getDefaultStream(c10::DeviceIndex index) const override {
+    return to_torch(*device_at(index).streams[0]);
+  }
+  void setCurrentStream(const c10::Stream& stream) const override {
+    exchange_stream(stream_of(stream));
+  }
   void emptyCache() const override { allocator().emptyCache(); }
-  void resetPeakMemoryStats(c10::DeviceIndex index) const override { allocator().resetPeakStats(index); }
+  void resetPeakMemoryStats(c10::DeviceIndex index) const override {
+    allocator().resetPeakStats(index);
+  }
 };
 
 struct Mps final : SimHooks<at::MPSHooksInterface> {
@@ -129,7 +145,8 @@ std::function<void()> hooks_of(c10::DeviceType type) {
       {"MPSHooks", in_registry<Mps>(at::MPSHooksRegistry())},
       {"CUDAHooks", in_registry<Cuda>(at::CUDAHooksRegistry())}};
   for (const auto& [name, put] : known)
-    if (key == name) return [put = put, key] { put(key); };  // a copy by name: clang 14 captures no binding
+    if (key == name)
+      return [put = put, key] { put(key); };  // a copy by name: clang 14 captures no binding
   throw Error(ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
               {.what = "torch has no hooks for this device type, so nothing can stand in for it",
                .got = "'" + c10::DeviceTypeName(type, true) + "'",

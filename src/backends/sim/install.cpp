@@ -38,8 +38,8 @@ State& state() {
 bool another_accelerator(c10::DeviceType type) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto other = static_cast<c10::DeviceType>(i);
-    if (other != type && other != c10::DeviceType::PrivateUse1 && at::accelerator::isAccelerator(other) &&
-        c10::impl::hasDeviceGuardImpl(other))
+    if (other != type && other != c10::DeviceType::PrivateUse1 &&
+        at::accelerator::isAccelerator(other) && c10::impl::hasDeviceGuardImpl(other))
       return true;
   }
   return false;
@@ -49,19 +49,19 @@ bool another_accelerator(c10::DeviceType type) {
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
-    throw Error(
-        ErrorCode::unavailable, "sim",
-        {.what = "the LibTorch of this process has devices of this type already, so nothing can stand in for it",
-         .got = quoted_text(name),
-         .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
+    throw Error(ErrorCode::unavailable, "sim",
+                {.what = "the LibTorch of this process has devices of this type already, so "
+                         "nothing can stand in for it",
+                 .got = quoted_text(name),
+                 .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
   if (known == c10::DeviceType::PrivateUse1) return *known;
   if (known) need_hooks(*known);
   if (known && another_accelerator(*known))
-    throw Error(
-        ErrorCode::unavailable, "sim",
-        {.what = "the LibTorch of this process is built for another accelerator, and its autograd takes one at most",
-         .got = quoted_text(name),
-         .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
+    throw Error(ErrorCode::unavailable, "sim",
+                {.what = "the LibTorch of this process is built for another accelerator, and its "
+                         "autograd takes one at most",
+                 .got = quoted_text(name),
+                 .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
   if (known) return *known;
   try {
     c10::register_privateuse1_backend(name);
@@ -103,7 +103,8 @@ void register_all() {
   register_graphs();
   make_library("_", runtime().key).fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
   if (runtime().key == c10::DispatchKey::PrivateUse1)
-    make_library("_", c10::DispatchKey::AutogradPrivateUse1).fallback(torch::CppFunction::makeFallthrough());
+    make_library("_", c10::DispatchKey::AutogradPrivateUse1)
+        .fallback(torch::CppFunction::makeFallthrough());
   register_memory_kernels();
   register_copy_kernels();
   register_special_kernels();
@@ -115,7 +116,8 @@ void register_all() {
 
 torch::Library& make_library(const char* name_space, c10::DispatchKey key) {
   static auto* all = new std::list<torch::Library>;
-  all->emplace_back(torch::Library::IMPL, name_space, key, __FILE__, static_cast<std::uint32_t>(__LINE__));
+  all->emplace_back(torch::Library::IMPL, name_space, key, __FILE__,
+                    static_cast<std::uint32_t>(__LINE__));
   return all->back();
 }
 
@@ -153,7 +155,9 @@ std::vector<Problem> notes() {
   return checker == nullptr ? std::vector<Problem>() : as_public(checker->reporter().notes());
 }
 
-bool installed() noexcept { return backends::sim::state().installed.load(std::memory_order_acquire); }
+bool installed() noexcept {
+  return backends::sim::state().installed.load(std::memory_order_acquire);
+}
 
 void install(const Options& given) {
   using namespace backends::sim;
@@ -169,7 +173,8 @@ void install(const Options& given) {
                  .hint = "set them before the first use of the device"});
   }
   if (now.failed)
-    throw Error(ErrorCode::invalid_state, "sim", {.what = "an earlier start of the simulator failed halfway"});
+    throw Error(ErrorCode::invalid_state, "sim",
+                {.what = "an earlier start of the simulator failed halfway"});
   now.failed = true;
   fill_runtime(options);
   register_all();

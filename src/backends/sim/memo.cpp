@@ -11,12 +11,14 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMaxCalls = 1 << 16;  // some 20 MB; a program with more shapes than that begins again
+constexpr std::size_t kMaxCalls =
+    1 << 16;  // some 20 MB; a program with more shapes than that begins again
 
 struct Hash {
   std::size_t operator()(const CallKey& key) const noexcept {
     std::uint64_t h = key.size();
-    for (const auto word : key) h = (h ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15ULL, h ^= h >> 29;
+    for (const auto word : key)
+      h = (h ^ static_cast<std::uint64_t>(word)) * 0x9e3779b97f4a7c15ULL, h ^= h >> 29;
     return h;
   }
 };

@@ -1,5 +1,5 @@
-// What is known of an op's results: for arguments of the same geometry they have the same geometry. So an op whose arguments
-// were seen before is queued without waiting for its result.
+// What is known of an op's results: for arguments of the same geometry they have the same geometry.
+// So an op whose arguments were seen before is queued without waiting for its result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,8 @@ struct TensorGeometry {
 
 TensorGeometry geometry_of(const at::Tensor& tensor);
 
-/// Results of one call: of a functional op, those that it returns; of others, what their written arguments become.
+/// Results of one call: of a functional op, those that it returns; of others, what their written
+/// arguments become.
 struct Geometry {
   std::vector<TensorGeometry> tensors;
   /// For lists of tensors: how many belong to each return; -1 for a return that is one tensor.

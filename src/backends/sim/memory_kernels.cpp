@@ -1,4 +1,5 @@
-// Kernels that make tensors, or change what they look at: all on the host, without the device's data.
+// Kernels that make tensors, or change what they look at: all on the host, without the device's
+// data.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -25,7 +26,9 @@ int index_of(const OptionalDevice& device) {
   return device && device->has_index() ? device_at(device->index()).index : current_device();
 }
 
-c10::ScalarType type_of(const OptionalType& dtype) { return dtype.value_or(c10::get_default_dtype_as_scalartype()); }
+c10::ScalarType type_of(const OptionalType& dtype) {
+  return dtype.value_or(c10::get_default_dtype_as_scalartype());
+}
 
 void check_options(const OptionalLayout& layout, const std::optional<bool>& pinned) {
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(c10::kStrided) == c10::kStrided,
@@ -33,37 +36,42 @@ void check_options(const OptionalLayout& layout, const std::optional<bool>& pinn
   TORCH_CHECK(!pinned.value_or(false), "[sim] only host memory can be pinned");
 }
 
-at::Tensor empty_kernel(at::IntArrayRef sizes, OptionalType dtype, OptionalLayout layout, OptionalDevice device,
-                        std::optional<bool> pinned, OptionalFormat format) {
+at::Tensor empty_kernel(at::IntArrayRef sizes, OptionalType dtype, OptionalLayout layout,
+                        OptionalDevice device, std::optional<bool> pinned, OptionalFormat format) {
   check_options(layout, pinned);
   return empty(index_of(device), sizes, type_of(dtype), format);
 }
 
 at::Tensor empty_strided_kernel(at::IntArrayRef sizes, at::IntArrayRef strides, OptionalType dtype,
-                                OptionalLayout layout, OptionalDevice device, std::optional<bool> pinned) {
+                                OptionalLayout layout, OptionalDevice device,
+                                std::optional<bool> pinned) {
   check_options(layout, pinned);
   return empty_strided(index_of(device), sizes, strides, type_of(dtype));
 }
 
-const at::Tensor& resize_kernel(const at::Tensor& self, at::IntArrayRef sizes, OptionalFormat format) {
+const at::Tensor& resize_kernel(const at::Tensor& self, at::IntArrayRef sizes,
+                                OptionalFormat format) {
   at::detail::check_size_nonnegative(sizes);
   if (self.sizes() == sizes && !format) return self;
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_sizes_contiguous(sizes);
   if (format && *format != c10::MemoryFormat::Preserve) impl->empty_tensor_restride(*format);
-  resize(self, c10::SmallVector<std::int64_t, 5>(sizes), c10::SmallVector<std::int64_t, 5>(self.strides()));
+  resize(self, c10::SmallVector<std::int64_t, 5>(sizes),
+         c10::SmallVector<std::int64_t, 5>(self.strides()));
   return self;
 }
 
-at::Tensor& set_geometry(at::Tensor& self, at::Storage source, std::int64_t offset, at::IntArrayRef sizes,
-                         at::IntArrayRef strides) {
-  TORCH_CHECK(source.device().type() == runtime().type, "[sim] the storage is in the memory of ", source.device());
+at::Tensor& set_geometry(at::Tensor& self, at::Storage source, std::int64_t offset,
+                         at::IntArrayRef sizes, at::IntArrayRef strides) {
+  TORCH_CHECK(source.device().type() == runtime().type, "[sim] the storage is in the memory of ",
+              source.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(std::move(source));
   impl->set_storage_offset(offset);
   if (strides.data() == nullptr || strides.size() != sizes.size()) {
     impl->set_sizes_contiguous(sizes);
-    resize(self, c10::SmallVector<std::int64_t, 5>(sizes), c10::SmallVector<std::int64_t, 5>(self.strides()));
+    resize(self, c10::SmallVector<std::int64_t, 5>(sizes),
+           c10::SmallVector<std::int64_t, 5>(self.strides()));
   } else {
     resize(self, sizes, strides);
   }
@@ -76,11 +84,12 @@ at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
 }
 
 at::Tensor& set_nothing(at::Tensor& self) {
-  return set_geometry(self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
+  return set_geometry(
+      self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
 }
 
-/// Whether `self.data = from` may be: among dense tensors of the host and of the device, as torch has it for CUDA and vendors
-/// have it for theirs.
+/// Whether `self.data = from` may be: among dense tensors of the host and of the device, as torch
+/// has it for CUDA and vendors have it for theirs.
 bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));
@@ -88,7 +97,9 @@ bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   return self.key_set() == from.key_set() || (plain(self) && plain(from));
 }
 
-void record_stream(at::Tensor& self, at::Stream stream) { allocator().recordStream(self.storage().data_ptr(), stream); }
+void record_stream(at::Tensor& self, at::Stream stream) {
+  allocator().recordStream(self.storage().data_ptr(), stream);
+}
 
 }  // namespace
 
@@ -106,8 +117,8 @@ void resize_storage(c10::StorageImpl& storage, std::size_t bytes) {
 
 void resize(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides) {
   auto* impl = tensor.unsafeGetTensorImpl();
-  const auto needed = at::detail::computeStorageNbytes(sizes, strides, tensor.itemsize(),
-                                                       static_cast<std::size_t>(impl->storage_offset()));
+  const auto needed = at::detail::computeStorageNbytes(
+      sizes, strides, tensor.itemsize(), static_cast<std::size_t>(impl->storage_offset()));
   auto* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage->nbytes() < needed) resize_storage(*storage, needed);
   impl->set_sizes_and_strides(sizes, strides);

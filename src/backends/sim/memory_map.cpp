@@ -12,12 +12,15 @@ namespace anyaccel::backends::sim {
 namespace {
 
 char* reserve(std::size_t bytes, int protection) {
-  void* address = ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* address =
+      ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address != MAP_FAILED) return static_cast<char*>(address);
-  throw Error(ErrorCode::unavailable, "sim",
-              {.what = std::string("the system refuses the addresses of device memory: ") + std::strerror(errno),
-               .got = std::to_string(bytes >> 20) + " MiB",
-               .hint = "lower SIM_MEMORY or SIM_DEVICES, or raise the limit of address space (ulimit -v)"});
+  throw Error(
+      ErrorCode::unavailable, "sim",
+      {.what = std::string("the system refuses the addresses of device memory: ") +
+               std::strerror(errno),
+       .got = std::to_string(bytes >> 20) + " MiB",
+       .hint = "lower SIM_MEMORY or SIM_DEVICES, or raise the limit of address space (ulimit -v)"});
 }
 
 }  // namespace

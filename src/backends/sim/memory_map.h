@@ -1,5 +1,6 @@
-// The addresses of device memory. Each device has a range that nobody can touch; a second range of the same size, a
-// constant distance away, is where kernels see the same bytes. Only kernels add the distance.
+// The addresses of device memory. Each device has a range that nobody can touch; a second range of
+// the same size, a constant distance away, is where kernels see the same bytes. Only kernels add
+// the distance.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +20,29 @@ struct MemoryMap {
   }
   int device_of(const void* address) const noexcept {
     return contains(address)
-               ? static_cast<int>(static_cast<std::size_t>(static_cast<const char*>(address) - base) / slice)
+               ? static_cast<int>(
+                     static_cast<std::size_t>(static_cast<const char*>(address) - base) / slice)
                : -1;
   }
-  char* device_base(int device) const noexcept { return base + slice * static_cast<std::size_t>(device); }
+  char* device_base(int device) const noexcept {
+    return base + slice * static_cast<std::size_t>(device);
+  }
   /// Where kernels find it; null stays null.
   void* alias(const void* address) const noexcept {
-    return address == nullptr ? nullptr : const_cast<char*>(static_cast<const char*>(address)) + delta;
+    return address == nullptr ? nullptr
+                              : const_cast<char*>(static_cast<const char*>(address)) + delta;
   }
 };
 
 /// Filled once by reserve_memory(), before any device memory exists.
 inline MemoryMap memory_map;
 
-/// Takes addresses for `devices` slices of `slice` bytes; no memory yet. Throws `unavailable` with the system's reason.
+/// Takes addresses for `devices` slices of `slice` bytes; no memory yet. Throws `unavailable` with
+/// the system's reason.
 void reserve_memory(int devices, std::size_t slice);
 
-/// Gives the pages behind [address, address + bytes) of a device back to the system; they read as zero after.
+/// Gives the pages behind [address, address + bytes) of a device back to the system; they read as
+/// zero after.
 void release_pages(void* address, std::size_t bytes) noexcept;
 
 }  // namespace anyaccel::backends::sim

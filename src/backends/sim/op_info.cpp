@@ -20,12 +20,15 @@ bool is_tensor_list(const c10::Type& type) {
 
 bool gives_tensors(const c10::FunctionSchema& schema) {
   for (const auto& value : schema.returns())
-    if (value.type()->kind() != c10::TypeKind::TensorType && !is_tensor_list(*value.type())) return false;
+    if (value.type()->kind() != c10::TypeKind::TensorType && !is_tensor_list(*value.type()))
+      return false;
   return true;
 }
 
 /// The number decides how many elements there are.
-bool counts_by_number(const std::string& name) { return name == "aten::arange" || name == "aten::range"; }
+bool counts_by_number(const std::string& name) {
+  return name == "aten::arange" || name == "aten::range";
+}
 
 /// Results that depend on memory that nobody wrote, or that a kernel finds only while it works.
 bool always_waits(const std::string& name) {
@@ -47,16 +50,20 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
-/// Their out= form gives its result another shape for a while, and warns of that when it is handed one of the right shape.
-bool resizes_result(const std::string& name) { return name == "aten::mse_loss" || name == "aten::smooth_l1_loss"; }
+/// Their out= form gives its result another shape for a while, and warns of that when it is handed
+/// one of the right shape.
+bool resizes_result(const std::string& name) {
+  return name == "aten::mse_loss" || name == "aten::smooth_l1_loss";
+}
 
 std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schema) {
   const auto& overload = schema.overload_name();
-  const auto handle =
-      c10::Dispatcher::singleton().findSchema({schema.name(), overload.empty() ? "out" : overload + "_out"});
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {schema.name(), overload.empty() ? "out" : overload + "_out"});
   if (!handle || !handle->hasKernelForDispatchKey(c10::DispatchKey::CPU)) return std::nullopt;
   const auto& other = handle->schema();
-  if (other.arguments().size() != schema.arguments().size() + schema.returns().size()) return std::nullopt;
+  if (other.arguments().size() != schema.arguments().size() + schema.returns().size())
+    return std::nullopt;
   for (std::size_t i = 0; i < schema.arguments().size(); ++i)
     if (other.arguments()[i].name() != schema.arguments()[i].name()) return std::nullopt;
   return handle;
@@ -69,7 +76,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames())
       if (const auto op = dispatcher.findSchema(name);
-          op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+          op &&
+          op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
           !op->hasTag(at::Tag::dynamic_output_shape))
         (*found)[name.name].push_back(*op);
     return found;
@@ -77,7 +85,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
   return *all;
 }
 
-/// The out= and in-place forms of those have one kernel without data, which the CPU's kernel calls itself.
+/// The out= and in-place forms of those have one kernel without data, which the CPU's kernel calls
+/// itself.
 bool has_known_shapes(const c10::OperatorHandle& handle) {
   if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
   const auto& schema = handle.schema();
@@ -87,8 +96,11 @@ bool has_known_shapes(const c10::OperatorHandle& handle) {
   if (found == structured_ops().end()) return false;
   std::vector<c10::TypePtr> inputs;
   for (const auto& argument : schema.arguments())
-    if (argument.alias_info() == nullptr || !argument.kwarg_only()) inputs.push_back(argument.type());
-  const auto same = [](const c10::TypePtr& type, const c10::Argument& argument) { return *type == *argument.type(); };
+    if (argument.alias_info() == nullptr || !argument.kwarg_only())
+      inputs.push_back(argument.type());
+  const auto same = [](const c10::TypePtr& type, const c10::Argument& argument) {
+    return *type == *argument.type();
+  };
   return std::any_of(found->second.begin(), found->second.end(), [&](const auto& op) {
     const auto& arguments = op.schema().arguments();
     return std::equal(inputs.begin(), inputs.end(), arguments.begin(), arguments.end(), same);
@@ -108,7 +120,8 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
     auto kind = argument.type()->kind();
     if (kind == c10::TypeKind::OptionalType)
       kind = argument.type()->expectRef<c10::OptionalType>().getElementType()->kind();
-    by_value.push_back(counts || (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType));
+    by_value.push_back(counts ||
+                       (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType));
     if (argument.name() == "generator") generator = static_cast<int>(i);
   }
   for (const auto& value : schema.returns()) {
@@ -125,11 +138,13 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
   }
   host_kernel = handle.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU);
   own_thread = schema.name().rfind("aten::", 0) != 0;
-  waits = handle.hasTag(at::Tag::dynamic_output_shape) || handle.hasTag(at::Tag::data_dependent_output) ||
-          !gives_tensors(schema) || always_waits(schema.name());
+  waits = handle.hasTag(at::Tag::dynamic_output_shape) ||
+          handle.hasTag(at::Tag::data_dependent_output) || !gives_tensors(schema) ||
+          always_waits(schema.name());
   known_shapes = !waits && !own_thread && !view && has_known_shapes(handle);
   takes_host_tensors = host_tensors(schema.name());
-  if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema) && !resizes_result(schema.name()))
+  if (fresh == static_cast<int>(returned.size()) && !view && gives_tensors(schema) &&
+      !resizes_result(schema.name()))
     out = out_overload(schema);
 }
 

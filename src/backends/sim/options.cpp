@@ -18,8 +18,10 @@ constexpr int kMaxDevices = 16;
 constexpr std::int64_t kLeastMemory = 1 << 20;
 constexpr std::int64_t kMaxMemory = 1LL << 42;
 
-[[noreturn]] void fail(const char* where, const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = quoted_text(got), .want = want});
+[[noreturn]] void fail(const char* where, const std::string& what, const std::string& got,
+                       const std::string& want) {
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = what, .got = quoted_text(got), .want = want});
 }
 
 struct Amount {
@@ -38,13 +40,14 @@ std::optional<Amount> read_amount(const std::string& text) {
 }
 
 std::int64_t read_bytes(const char* where, const std::string& text) {
-  static const std::pair<const char*, int> kUnits[] = {{"", 0},     {"B", 0},   {"K", 10},   {"KB", 10}, {"KiB", 10},
-                                                       {"M", 20},   {"MB", 20}, {"MiB", 20}, {"G", 30},  {"GB", 30},
-                                                       {"GiB", 30}, {"T", 40},  {"TB", 40},  {"TiB", 40}};
+  static const std::pair<const char*, int> kUnits[] = {
+      {"", 0},     {"B", 0},  {"K", 10},  {"KB", 10},  {"KiB", 10}, {"M", 20},  {"MB", 20},
+      {"MiB", 20}, {"G", 30}, {"GB", 30}, {"GiB", 30}, {"T", 40},   {"TB", 40}, {"TiB", 40}};
   if (const auto amount = read_amount(text); amount && amount->number > 0)
     for (const auto& [name, shift] : kUnits) {
       const double bytes = amount->number * static_cast<double>(1ULL << shift);
-      if (amount->unit == name && bytes <= static_cast<double>(kMaxMemory)) return static_cast<std::int64_t>(bytes);
+      if (amount->unit == name && bytes <= static_cast<double>(kMaxMemory))
+        return static_cast<std::int64_t>(bytes);
     }
   fail(where, "not a size of memory", text,
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
@@ -52,32 +55,33 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
 
 /// One name of each type is torch's own ("Float"); the others are those of Python.
 std::optional<c10::ScalarType> read_dtype(const std::string& name) {
-  static const std::pair<const char*, c10::ScalarType> kNames[] = {{"float32", c10::kFloat},
-                                                                   {"float", c10::kFloat},
-                                                                   {"fp32", c10::kFloat},
-                                                                   {"float64", c10::kDouble},
-                                                                   {"double", c10::kDouble},
-                                                                   {"fp64", c10::kDouble},
-                                                                   {"float16", c10::kHalf},
-                                                                   {"half", c10::kHalf},
-                                                                   {"fp16", c10::kHalf},
-                                                                   {"bfloat16", c10::kBFloat16},
-                                                                   {"bf16", c10::kBFloat16},
-                                                                   {"int8", c10::kChar},
-                                                                   {"uint8", c10::kByte},
-                                                                   {"int16", c10::kShort},
-                                                                   {"int32", c10::kInt},
-                                                                   {"int", c10::kInt},
-                                                                   {"int64", c10::kLong},
-                                                                   {"long", c10::kLong},
-                                                                   {"bool", c10::kBool},
-                                                                   {"complex64", c10::kComplexFloat},
-                                                                   {"complex128", c10::kComplexDouble},
-                                                                   {"uint16", c10::kUInt16},
-                                                                   {"uint32", c10::kUInt32},
-                                                                   {"uint64", c10::kUInt64},
-                                                                   {"float8_e4m3fn", c10::kFloat8_e4m3fn},
-                                                                   {"float8_e5m2", c10::kFloat8_e5m2}};
+  static const std::pair<const char*, c10::ScalarType> kNames[] = {
+      {"float32", c10::kFloat},
+      {"float", c10::kFloat},
+      {"fp32", c10::kFloat},
+      {"float64", c10::kDouble},
+      {"double", c10::kDouble},
+      {"fp64", c10::kDouble},
+      {"float16", c10::kHalf},
+      {"half", c10::kHalf},
+      {"fp16", c10::kHalf},
+      {"bfloat16", c10::kBFloat16},
+      {"bf16", c10::kBFloat16},
+      {"int8", c10::kChar},
+      {"uint8", c10::kByte},
+      {"int16", c10::kShort},
+      {"int32", c10::kInt},
+      {"int", c10::kInt},
+      {"int64", c10::kLong},
+      {"long", c10::kLong},
+      {"bool", c10::kBool},
+      {"complex64", c10::kComplexFloat},
+      {"complex128", c10::kComplexDouble},
+      {"uint16", c10::kUInt16},
+      {"uint32", c10::kUInt32},
+      {"uint64", c10::kUInt64},
+      {"float8_e4m3fn", c10::kFloat8_e4m3fn},
+      {"float8_e5m2", c10::kFloat8_e5m2}};
   for (const auto& [known, dtype] : kNames)
     if (name == known) return dtype;
   return std::nullopt;
@@ -123,7 +127,9 @@ std::uint64_t dtype_bits(const Options& options) {
   std::uint64_t bits = 0;
   for (const auto& name : options.dtypes) {
     const auto dtype = read_dtype(name);
-    if (!dtype) fail("SIM_DTYPES", "no such data type", name, "names of torch's types, such as float32,bfloat16,int64");
+    if (!dtype)
+      fail("SIM_DTYPES", "no such data type", name,
+           "names of torch's types, such as float32,bfloat16,int64");
     bits |= 1ULL << static_cast<unsigned>(*dtype);
   }
   return bits;
@@ -137,9 +143,9 @@ void take_checks_from_environment(Options& options) {
 }
 
 bool operator==(const Options& a, const Options& b) noexcept {
-  return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes && a.latency_us == b.latency_us &&
-         a.stands_in_for == b.stands_in_for && a.seed == b.seed && a.faults == b.faults && a.check == b.check &&
-         a.check_json == b.check_json;
+  return a.devices == b.devices && a.memory == b.memory && a.dtypes == b.dtypes &&
+         a.latency_us == b.latency_us && a.stands_in_for == b.stands_in_for && a.seed == b.seed &&
+         a.faults == b.faults && a.check == b.check && a.check_json == b.check_json;
 }
 
 std::string device_type_name(const Options& options) {
@@ -160,9 +166,11 @@ Options options_from_environment() {
   options.devices = static_cast<int>(env_int("SIM_DEVICES", 1, 16).value_or(options.devices));
   if (const auto text = env("SIM_MEMORY")) options.memory = read_bytes("SIM_MEMORY", *text);
   if (const auto text = env("SIM_DTYPES")) options.dtypes = split(*text);
-  if (const auto text = env("SIM_LATENCY")) options.latency_us = read_microseconds("SIM_LATENCY", *text);
+  if (const auto text = env("SIM_LATENCY"))
+    options.latency_us = read_microseconds("SIM_LATENCY", *text);
   options.stands_in_for = env("SIM_STANDS_IN_FOR").value_or("");
-  options.seed = static_cast<std::uint64_t>(env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
+  options.seed = static_cast<std::uint64_t>(
+      env_int("SIM_SEED", 0, std::numeric_limits<long>::max()).value_or(0));
   options.faults = env("SIM_FAULTS").value_or("");
   take_checks_from_environment(options);
   check(options);

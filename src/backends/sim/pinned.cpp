@@ -36,13 +36,16 @@ class PinnedAllocator final : public at::HostAllocator {
   c10::DataPtr allocate(std::size_t bytes) override;
   bool record_event(void* address, void* context, c10::Stream stream) override;
   void empty_cache() override;
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
   at::HostStats get_stats() override;
   void reset_accumulated_stats() override;
   void reset_peak_stats() override;
 
   bool owns(const void* address) const noexcept {
-    return base_ != nullptr && static_cast<std::size_t>(static_cast<const char*>(address) - base_) < kAddresses;
+    return base_ != nullptr &&
+           static_cast<std::size_t>(static_cast<const char*>(address) - base_) < kAddresses;
   }
   std::ptrdiff_t delta() const noexcept { return delta_; }
 
@@ -85,8 +88,10 @@ void PinnedAllocator::map_once() {
               "[sim] the system refuses pinned memory: ", std::strerror(errno));
   char* views[2];
   for (auto*& view : views) {
-    void* address = ::mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
-    TORCH_CHECK(address != MAP_FAILED, "[sim] the system refuses addresses for pinned memory: ", std::strerror(errno));
+    void* address =
+        ::mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
+    TORCH_CHECK(address != MAP_FAILED,
+                "[sim] the system refuses addresses for pinned memory: ", std::strerror(errno));
     ::madvise(address, kAddresses, MADV_DONTDUMP);
     view = static_cast<char*>(address);
   }
@@ -133,7 +138,9 @@ c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   return {block->address, block, &free_block, c10::Device(c10::kCPU)};
 }
 
-void PinnedAllocator::free_block(void* context) { instance().free(static_cast<PinnedBlock*>(context)); }
+void PinnedAllocator::free_block(void* context) {
+  instance().free(static_cast<PinnedBlock*>(context));
+}
 
 void PinnedAllocator::free(PinnedBlock* block) noexcept {
   const std::lock_guard lock(mutex_);
@@ -161,7 +168,8 @@ bool PinnedAllocator::record_event(void* address, void* context, c10::Stream str
   auto& user = stream_of(stream);
   const std::lock_guard lock(mutex_);
   PinnedBlock* block = nullptr;
-  if (const auto found = blocks_.upper_bound(static_cast<char*>(address)); found != blocks_.begin()) {
+  if (const auto found = blocks_.upper_bound(static_cast<char*>(address));
+      found != blocks_.begin()) {
     auto* candidate = std::prev(found)->second.get();
     if (static_cast<char*>(address) < candidate->address + candidate->size) block = candidate;
   }
@@ -175,7 +183,8 @@ void PinnedAllocator::empty_cache() {
   const std::lock_guard lock(mutex_);
   collect_waiting();
   for (const auto& [size, block] : free_) {
-    ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->address - base_, static_cast<off_t>(size));
+    ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, block->address - base_,
+                static_cast<off_t>(size));
     stats_.allocations.decrease(1);
     stats_.allocated_bytes.decrease(size);
     ++stats_.num_host_free;
@@ -191,14 +200,16 @@ at::HostStats PinnedAllocator::get_stats() {
 
 void PinnedAllocator::reset_accumulated_stats() {
   const std::lock_guard lock(mutex_);
-  for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests, &stats_.active_bytes})
+  for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests,
+                     &stats_.active_bytes})
     stat->reset_accumulated();
   stats_.num_host_alloc = stats_.num_host_free = 0;
 }
 
 void PinnedAllocator::reset_peak_stats() {
   const std::lock_guard lock(mutex_);
-  for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests, &stats_.active_bytes})
+  for (auto* stat : {&stats_.allocations, &stats_.allocated_bytes, &stats_.active_requests,
+                     &stats_.active_bytes})
     stat->reset_peak();
 }
 
@@ -216,7 +227,9 @@ bool is_registered(const void* address) noexcept {
 
 at::HostAllocator& pinned_allocator() noexcept { return instance(); }
 
-bool is_pinned(const void* address) noexcept { return instance().owns(address) || is_registered(address); }
+bool is_pinned(const void* address) noexcept {
+  return instance().owns(address) || is_registered(address);
+}
 
 void* device_view(void* address) noexcept {
   return instance().owns(address) ? static_cast<char*>(address) + instance().delta() : address;
@@ -232,7 +245,8 @@ void register_pinned(void* address, std::size_t bytes) {
 void unregister_pinned(void* address) {
   auto& state = registered();
   const std::lock_guard lock(state.mutex);
-  TORCH_CHECK(state.ranges.erase(static_cast<const char*>(address)) == 1, "[sim] the memory was not registered");
+  TORCH_CHECK(state.ranges.erase(static_cast<const char*>(address)) == 1,
+              "[sim] the memory was not registered");
 }
 
 }  // namespace anyaccel::backends::sim

@@ -1,5 +1,5 @@
-// Pinned host memory. It is mapped twice: programs have the one view, copies use the other, so that the first can be closed
-// while a copy is on its way and an early touch is seen.
+// Pinned host memory. It is mapped twice: programs have the one view, copies use the other, so that
+// the first can be closed while a copy is on its way and an early touch is seen.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>

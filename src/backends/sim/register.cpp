@@ -12,7 +12,8 @@ namespace {
 using anyaccel::sim::Options;
 
 std::string described(const Options& options) {
-  return "simulated: " + std::to_string(options.devices) + (options.devices == 1 ? " device of " : " devices of ") +
+  return "simulated: " + std::to_string(options.devices) +
+         (options.devices == 1 ? " device of " : " devices of ") +
          std::to_string(options.memory >> 20) + " MiB";
 }
 
@@ -21,12 +22,14 @@ sdk::Probe probe() {
   return {.device_count = options.devices, .reason = described(options)};
 }
 
-/// A backend whose place is taken finds devices because the simulator says so: there are no driver's files to count.
+/// A backend whose place is taken finds devices because the simulator says so: there are no
+/// driver's files to count.
 void stand_in(const std::string& name) {
   try {
     const auto options = anyaccel::sim::options_from_environment();
     anyaccel::sim::install(options);
-    answer_probe(name, {.device_count = options.devices, .reason = described(options) + ", by SIM_STANDS_IN_FOR"});
+    answer_probe(name, {.device_count = options.devices,
+                        .reason = described(options) + ", by SIM_STANDS_IN_FOR"});
   } catch (const std::exception& error) {
     answer_probe(name, {.device_count = 0, .reason = error.what()});
   }
@@ -37,8 +40,9 @@ void stand_in(const std::string& name) {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(), .create = [] { return std::make_shared<SimBackend>(); }, .probe = probe});
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<SimBackend>(); },
+                              .probe = probe});
   if (const auto name = env("SIM_STANDS_IN_FOR")) stand_in(*name);
 }
 

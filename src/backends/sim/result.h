@@ -26,14 +26,18 @@ struct Result {
         offset(alias.storage_offset()) {}
 
   bool moved() const { return alias.storage().data() != data; }
-  bool bits_changed() const { return alias.is_conj() != geometry.conj || alias.is_neg() != geometry.neg; }
+  bool bits_changed() const {
+    return alias.is_conj() != geometry.conj || alias.is_neg() != geometry.neg;
+  }
 
   /// The device memory as it was given, once more.
   at::Tensor original() const {
     auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                         c10::DataPtr(data, c10::Device(c10::kCPU)), nullptr, false);
-    auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)),
-                                                           c10::DispatchKeySet(c10::DispatchKey::CPU), alias.dtype());
+                                                         c10::DataPtr(data, c10::Device(c10::kCPU)),
+                                                         nullptr, false);
+    auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU),
+        alias.dtype());
     auto* impl = tensor.unsafeGetTensorImpl();
     impl->set_sizes_and_strides(geometry.sizes, geometry.strides, offset);
     if (geometry.conj) impl->_set_conj(true);
@@ -41,11 +45,13 @@ struct Result {
     return tensor;
   }
 
-  /// A kernel may have resized the alias on the way, so that the values are elsewhere, or left a conjugation to do.
+  /// A kernel may have resized the alias on the way, so that the values are elsewhere, or left a
+  /// conjugation to do.
   void bring_back(const char* op) const {
     if ((!moved() && !bits_changed()) || alias.numel() == 0) return;
-    TORCH_CHECK(alias.sizes() == c10::IntArrayRef(geometry.sizes), op, " changed the shape of its result from ",
-                c10::IntArrayRef(geometry.sizes), " to ", alias.sizes(), " while it ran");
+    TORCH_CHECK(alias.sizes() == c10::IntArrayRef(geometry.sizes), op,
+                " changed the shape of its result from ", c10::IntArrayRef(geometry.sizes), " to ",
+                alias.sizes(), " while it ran");
     at::Tensor values(at::detail::empty_cpu(alias.sizes(), alias.scalar_type()));
     values.copy_(alias);
     original().copy_(values);

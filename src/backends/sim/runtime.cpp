@@ -27,8 +27,9 @@ int current_device() noexcept { return thread_state().device; }
 
 Device& device_at(int index) {
   auto& devices = runtime().devices;
-  TORCH_CHECK(index >= 0 && static_cast<std::size_t>(index) < devices.size(), "[sim] there is no device ", index,
-              "; got ", index, ", want 0 to ", devices.size() - 1);
+  TORCH_CHECK(index >= 0 && static_cast<std::size_t>(index) < devices.size(),
+              "[sim] there is no device ", index, "; got ", index, ", want 0 to ",
+              devices.size() - 1);
   return *devices[static_cast<std::size_t>(index)];
 }
 
@@ -36,7 +37,8 @@ void set_current_device(int index) { thread_state().device = device_at(index).in
 
 SimStream& current_stream(int device) noexcept {
   auto*& stream = thread_state().streams[static_cast<std::size_t>(device)];
-  if (stream == nullptr) stream = runtime().devices[static_cast<std::size_t>(device)]->streams[0].get();
+  if (stream == nullptr)
+    stream = runtime().devices[static_cast<std::size_t>(device)]->streams[0].get();
   return *stream;
 }
 
@@ -47,7 +49,8 @@ SimStream& exchange_stream(SimStream& stream) noexcept {
 }
 
 SimStream& stream_of(const c10::Stream& stream) {
-  TORCH_CHECK(stream.device_type() == runtime().type, "[sim] the stream is another device's: ", stream);
+  TORCH_CHECK(stream.device_type() == runtime().type,
+              "[sim] the stream is another device's: ", stream);
   auto& device = device_at(stream.device_index() < 0 ? current_device() : stream.device_index());
   TORCH_CHECK(stream.id() >= 0 && static_cast<std::size_t>(stream.id()) < device.streams.size(),
               "[sim] the stream was not made by this device: ", stream);
@@ -59,7 +62,8 @@ c10::Stream to_torch(const SimStream& stream) {
 }
 
 void stop_streams() noexcept {
-  // An event of one device may hold up another's stream: all end their work before the first thread is joined.
+  // An event of one device may hold up another's stream: all end their work before the first thread
+  // is joined.
   for (const auto& device : runtime().devices)
     for (const auto& stream : device->streams) stream->wait(stream->last());
   for (const auto& device : runtime().devices)

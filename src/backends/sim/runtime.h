@@ -22,7 +22,9 @@ struct Runtime {
   std::uint64_t dtype_bits = 0;  ///< types that tensors may have
   std::vector<std::unique_ptr<Device>> devices;
 
-  c10::Device device(int index) const noexcept { return {type, static_cast<c10::DeviceIndex>(index)}; }
+  c10::Device device(int index) const noexcept {
+    return {type, static_cast<c10::DeviceIndex>(index)};
+  }
 };
 
 /// Filled before the first device exists; never changes or goes away after.

@@ -1,4 +1,5 @@
-// Ops that torch decomposes or chooses by device type; here they run as on the CPU, so the results are the CPU's bits.
+// Ops that torch decomposes or chooses by device type; here they run as on the CPU, so the results
+// are the CPU's bits.
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
@@ -20,44 +21,51 @@ namespace {
 using OptionalTensor = std::optional<at::Tensor>;
 
 /// What the CPU would choose for tensors of that geometry; no data is read.
-std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                              const OptionalTensor& mask, double dropout, bool causal, std::optional<double> scale,
-                              bool grouped) {
-  const auto host = [](const at::Tensor& tensor) { return on_device(tensor) ? sim::alias(tensor) : tensor; };
+std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
+                              const at::Tensor& value, const OptionalTensor& mask, double dropout,
+                              bool causal, std::optional<double> scale, bool grouped) {
+  const auto host = [](const at::Tensor& tensor) {
+    return on_device(tensor) ? sim::alias(tensor) : tensor;
+  };
   return at::native::_fused_sdp_choice_cpp(host(query), host(key), host(value),
-                                           mask ? OptionalTensor(host(*mask)) : OptionalTensor(), dropout, causal,
-                                           scale, grouped);
+                                           mask ? OptionalTensor(host(*mask)) : OptionalTensor(),
+                                           dropout, causal, scale, grouped);
 }
 
-/// torch asks each device type in another way for its choice, and takes the slow path for types that it does not know.
+/// torch asks each device type in another way for its choice, and takes the slow path for types
+/// that it does not know.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const OptionalTensor& given, double dropout, bool causal, std::optional<double> scale,
-                     bool grouped) {
-  TORCH_CHECK(!given || !causal, "scaled_dot_product_attention: takes a mask or is_causal, not both");
+                     const OptionalTensor& given, double dropout, bool causal,
+                     std::optional<double> scale, bool grouped) {
+  TORCH_CHECK(!given || !causal,
+              "scaled_dot_product_attention: takes a mask or is_causal, not both");
   auto mask = given;
   if (mask && mask->scalar_type() == at::kBool)
     mask = at::zeros(mask->sizes(), query.options())
                .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
   const auto choice = attention_choice(query, key, value, mask, dropout, causal, scale, grouped);
   if (static_cast<at::SDPBackend>(choice) == at::SDPBackend::flash_attention)
-    return std::get<0>(
-        at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, causal, mask, scale));
-  return std::get<0>(
-      at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, causal, {}, scale, grouped));
+    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout,
+                                                                       causal, mask, scale));
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout,
+                                                            causal, {}, scale, grouped));
 }
 
-std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p, std::optional<bool> train) {
-  if (!train.value_or(true)) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p,
+                                           std::optional<bool> train) {
+  if (!train.value_or(true))
+    return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
   auto mask = at::empty_like(input, input.options().dtype(at::kBool));
   mask.bernoulli_(1 - p);
   return {at::mul(input, mask).mul_(p == 1 ? 0.0 : 1 / (1 - p)), mask};
 }
 
-/// Structured ops decompose into their out= form, whose result has its shape before it is queued; all others go to the
-/// fallback by name: torch's composites come before a fallback and give other bits than the CPU's kernel, and programs ask
-/// whether an op has a kernel for the device.
+/// Structured ops decompose into their out= form, whose result has its shape before it is queued;
+/// all others go to the fallback by name: torch's composites come before a fallback and give other
+/// bits than the CPU's kernel, and programs ask whether an op has a kernel for the device.
 bool needs_name(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) && !op.hasKernelForDispatchKey(runtime().key) &&
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+         !op.hasKernelForDispatchKey(runtime().key) &&
          (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) ||
           op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd));
 }
@@ -68,7 +76,8 @@ void name_host_kernels(torch::Library& library) {
     if (name.name.rfind("aten::", 0) != 0) continue;
     const auto op = dispatcher.findSchema(name);
     if (!op || !needs_name(*op) || op->schema().arguments().empty()) continue;
-    const auto text = name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
+    const auto text =
+        name.name.substr(6) + (name.overload_name.empty() ? "" : "." + name.overload_name);
     library.impl(text.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
   }
 }

@@ -16,7 +16,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kMaxQueued = 4096;
-constexpr int kSpins = 2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
+constexpr int kSpins =
+    2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -26,15 +27,17 @@ inline void relax() {
 #endif
 }
 
-/// Sets the number of OpenMP threads of this thread's kernels. LibTorch brings OpenMP under a file name of its own, so it
-/// is not linked.
+/// Sets the number of OpenMP threads of this thread's kernels. LibTorch brings OpenMP under a file
+/// name of its own, so it is not linked.
 void set_openmp_threads(int count) {
-  static const auto set = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  static const auto set =
+      reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set != nullptr) set(count);
 }
 
 void rest(double microseconds) {
-  if (microseconds > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds));
+  if (microseconds > 0)
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(microseconds));
 }
 
 std::atomic<bool> forked{false};
@@ -63,9 +66,11 @@ void let_urgent_first(SimStream& stream) {
 }  // namespace
 
 void check_not_forked() {
-  TORCH_CHECK(!forked.load(std::memory_order_relaxed),
-              "[sim] the simulated device runs in the parent process only; its worker threads do not survive fork(). "
-              "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
+  TORCH_CHECK(
+      !forked.load(std::memory_order_relaxed),
+      "[sim] the simulated device runs in the parent process only; its worker threads do not "
+      "survive fork(). "
+      "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
 }
 
 void SimStream::start_locked() {
@@ -206,8 +211,9 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 }
 
 void synchronize(SimStream& stream) {
-  TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
+  TORCH_CHECK(
+      stream.capture() == nullptr,
+      "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
   check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());

@@ -17,7 +17,8 @@ namespace anyaccel::backends::sim {
 class Capture;
 struct Device;
 
-/// Work for a stream. Work in a graph runs many times, so `run` leaves the task as it was when `again` is true.
+/// Work for a stream. Work in a graph runs many times, so `run` leaves the task as it was when
+/// `again` is true.
 class Task {
  public:
   explicit Task(const char* name, bool kernel = true) : name_(name), kernel_(kernel) {}
@@ -47,24 +48,31 @@ class SimStream {
   /// Lower is more urgent; 0 is normal.
   int priority() const noexcept { return priority_; }
 
-  /// Queues a task behind all others; while a graph captures, gives it to the graph. Waits while the queue is full.
-  /// Throws when this process is a fork of the one that started the simulator.
+  /// Queues a task behind all others; while a graph captures, gives it to the graph. Waits while
+  /// the queue is full. Throws when this process is a fork of the one that started the simulator.
   void submit(std::unique_ptr<Task> task);
 
   /// The last submitted piece of work.
   Ticket last() const noexcept { return submitted_.load(std::memory_order_acquire); }
-  bool done(Ticket ticket) const noexcept { return completed_.load(std::memory_order_acquire) >= ticket; }
+  bool done(Ticket ticket) const noexcept {
+    return completed_.load(std::memory_order_acquire) >= ticket;
+  }
   Ticket completed() const noexcept { return completed_.load(std::memory_order_acquire); }
   bool idle() const noexcept { return done(last()); }
   void wait(Ticket ticket);
 
   Capture* capture() const noexcept { return capture_.load(std::memory_order_acquire); }
-  void set_capture(Capture* capture) noexcept { capture_.store(capture, std::memory_order_release); }
+  void set_capture(Capture* capture) noexcept {
+    capture_.store(capture, std::memory_order_release);
+  }
 
-  /// Marks that the worker waits for another stream, so less urgent streams need not wait for it. By its worker only.
+  /// Marks that the worker waits for another stream, so less urgent streams need not wait for it.
+  /// By its worker only.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
   /// True when kernels are queued that could run now.
-  bool wants_device() const noexcept { return !idle() && !blocked_.load(std::memory_order_relaxed); }
+  bool wants_device() const noexcept {
+    return !idle() && !blocked_.load(std::memory_order_relaxed);
+  }
 
   /// Ends the worker after all queued work. At the process's end.
   void stop();
@@ -94,7 +102,8 @@ class SimStream {
 /// Throws in a process that was forked after the first stream started.
 void check_not_forked();
 
-/// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device is lost.
+/// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device
+/// is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
 
 /// What this thread runs as a stream's worker; no stream elsewhere.
@@ -104,7 +113,8 @@ struct Running {
 };
 Running running() noexcept;
 
-/// Runs one task as a worker does: with the device's latency and the task's fault. What it throws is kept by the device.
+/// Runs one task as a worker does: with the device's latency and the task's fault. What it throws
+/// is kept by the device.
 void execute_task(SimStream& stream, Task& task, bool again);
 
 /// Waits for a stream and throws what failed on its device since the last wait. Tells the observer.

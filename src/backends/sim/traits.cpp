@@ -28,8 +28,10 @@ const sdk::Traits& traits() {
       .communication_backend = "staged",  // torch's gloo takes host tensors alone
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .priority = -2000,           // below the host, which is always there: only its name chooses a simulation
-      .visible_devices_envs = {},  // SIM_DEVICES says how many there are, there is nothing to select
+      .priority =
+          -2000,  // below the host, which is always there: only its name chooses a simulation
+      .visible_devices_envs =
+          {},  // SIM_DEVICES says how many there are, there is nothing to select
       .export_envs = {"SIM"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.cpu",

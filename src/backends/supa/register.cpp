@@ -5,6 +5,8 @@ namespace anyaccel::backends::supa {
 
 void register_backend();
 
-void register_backend() { sdk::register_vendor_backend(traits(), {"ANYACCEL_SUPA_LIBRARY", "libtorch_supa.so"}); }
+void register_backend() {
+  sdk::register_vendor_backend(traits(), {"ANYACCEL_SUPA_LIBRARY", "libtorch_supa.so"});
+}
 
 }  // namespace anyaccel::backends::supa

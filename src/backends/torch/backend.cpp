@@ -29,9 +29,13 @@ c10::Device TorchBackend::torch_device(DeviceIndex index) const {
   return {device_type(), static_cast<c10::DeviceIndex>(index)};
 }
 
-DeviceIndex TorchBackend::device_count() const noexcept { return guard(device_type()).deviceCount(); }
+DeviceIndex TorchBackend::device_count() const noexcept {
+  return guard(device_type()).deviceCount();
+}
 
-DeviceIndex TorchBackend::current_device() const { return guard(device_type()).getDevice().index(); }
+DeviceIndex TorchBackend::current_device() const {
+  return guard(device_type()).getDevice().index();
+}
 
 void TorchBackend::set_device(DeviceIndex index) {
   start();
@@ -68,7 +72,8 @@ DeviceProperties TorchBackend::properties(DeviceIndex index) const {
 DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = Backend::dtype_support(index, dtype);
   if (dtype == c10::kDouble && !traits_.fp64) return {};
-  // The bits say what can be stored. Types that never set them (all bits on) keep the plain list above.
+  // The bits say what can be stored. Types that never set them (all bits on) keep the plain list
+  // above.
   const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
   const auto bit = static_cast<unsigned>(dtype);
   if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};
@@ -108,7 +113,8 @@ std::shared_ptr<GraphImpl> TorchBackend::new_graph() {
   start();
   if (auto graph = torch_parts::make_graph(device_type())) return graph;
   fail_unsupported("create_graph", "capturing graphs",
-                   "the LibTorch of this process (" TORCH_VERSION ") has no graph registered for this device type");
+                   "the LibTorch of this process (" TORCH_VERSION
+                   ") has no graph registered for this device type");
 }
 
 bool TorchBackend::is_current_stream_capturing() const {

@@ -9,7 +9,8 @@ namespace {
 class TorchEvent final : public sdk::EventImpl {
  public:
   TorchEvent(c10::DeviceType type, bool enable_timing)
-      : event_(type, enable_timing ? c10::EventFlag::BACKEND_DEFAULT : c10::EventFlag::PYTORCH_DEFAULT) {}
+      : event_(type,
+               enable_timing ? c10::EventFlag::BACKEND_DEFAULT : c10::EventFlag::PYTORCH_DEFAULT) {}
 
   void record(const Stream& stream) override { event_.record(stream.unwrap()); }
   void wait(const Stream& stream) override { event_.block(stream.unwrap()); }

@@ -9,7 +9,9 @@ namespace {
 
 constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
-MemoryStat stat(const c10::CachingAllocator::StatArray& array) { return {array[kAll].current, array[kAll].peak}; }
+MemoryStat stat(const c10::CachingAllocator::StatArray& array) {
+  return {array[kAll].current, array[kAll].peak};
+}
 
 }  // namespace
 
@@ -17,7 +19,8 @@ MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
   start();
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
-    fail_unsupported("memory_stats", "counting allocated memory", "its allocator keeps no statistics");
+    fail_unsupported("memory_stats", "counting allocated memory",
+                     "its allocator keeps no statistics");
   const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(index));
   return {.allocated_bytes = stat(stats.allocated_bytes),
           .reserved_bytes = stat(stats.reserved_bytes),
@@ -39,7 +42,8 @@ void TorchBackend::reset_peak_memory_stats(DeviceIndex index) {
   start();
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
-    fail_unsupported("reset_peak_memory_stats", "counting allocated memory", "its allocator keeps no statistics");
+    fail_unsupported("reset_peak_memory_stats", "counting allocated memory",
+                     "its allocator keeps no statistics");
   allocator->resetPeakStats(static_cast<c10::DeviceIndex>(index));
 }
 

@@ -12,13 +12,17 @@
 
 // Features by LibTorch version: what one lacks is refused by name, never compiled out silently.
 #define ANYACCEL_TORCH_AT_LEAST(major, minor) \
-  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+  (TORCH_VERSION_MAJOR > (major) ||           \
+   (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
 namespace anyaccel::torch_parts {
 
-inline c10::impl::VirtualGuardImpl guard(c10::DeviceType type) { return c10::impl::VirtualGuardImpl(type); }
+inline c10::impl::VirtualGuardImpl guard(c10::DeviceType type) {
+  return c10::impl::VirtualGuardImpl(type);
+}
 
-/// The device allocator of a type, or null where its allocator keeps no statistics. torch's own getter asserts.
+/// The device allocator of a type, or null where its allocator keeps no statistics. torch's own
+/// getter asserts.
 inline c10::DeviceAllocator* device_allocator(c10::DeviceType type) {
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(type));
 }

@@ -17,11 +17,14 @@ Probe probe(const Traits& traits) {
   const bool drivable = type && c10::impl::hasDeviceGuardImpl(*type);
   if (!drivable) {
     const std::string why = "the LibTorch of this process (" TORCH_VERSION ") cannot drive it";
-    if (hardware.device_count > 0) return {0, counted(hardware.device_count, hardware.reason) + ", but " + why};
+    if (hardware.device_count > 0)
+      return {0, counted(hardware.device_count, hardware.reason) + ", but " + why};
     return {0, hardware.reason.empty() ? why : hardware.reason + "; " + why};
   }
-  // The hardware's own count is believed: torch's may start the driver, which a fork would not survive.
-  if (hardware.device_count > 0) return {hardware.device_count, counted(hardware.device_count, hardware.reason)};
+  // The hardware's own count is believed: torch's may start the driver, which a fork would not
+  // survive.
+  if (hardware.device_count > 0)
+    return {hardware.device_count, counted(hardware.device_count, hardware.reason)};
   if (const int count = c10::impl::VirtualGuardImpl(*type).deviceCount(); count > 0)
     return {count, counted(count, "torch's device guard")};
   return {0, hardware.reason.empty() ? "torch can drive it but finds no device" : hardware.reason};

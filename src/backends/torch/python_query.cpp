@@ -8,7 +8,8 @@ namespace {
 
 using Object = void*;  // PyObject*, never looked into
 
-/// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process itself.
+/// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process
+/// itself.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*gil_ensure)() = nullptr;
@@ -75,7 +76,8 @@ PythonAnswer ask_python(const char* module, const char* function) noexcept {
   try {
     const Python python;
     if (!python.complete || python.is_initialized() == 0)
-      return {std::nullopt, std::string("no Python interpreter runs in this process to ask ") + module};
+      return {std::nullopt,
+              std::string("no Python interpreter runs in this process to ask ") + module};
     return Call(python).run(module, function);
   } catch (const std::exception& error) {
     return {std::nullopt, error.what()};

@@ -12,9 +12,9 @@ struct PythonAnswer {
   std::string reason;
 };
 
-/// Calls `module.function()` when a Python interpreter runs in this process and has imported `module` or can
-/// import it. Needs no Python at build time or run time: without an interpreter there is no answer. Takes the
-/// GIL for the call. Never throws; thread-safe.
+/// Calls `module.function()` when a Python interpreter runs in this process and has imported
+/// `module` or can import it. Needs no Python at build time or run time: without an interpreter
+/// there is no answer. Takes the GIL for the call. Never throws; thread-safe.
 PythonAnswer ask_python(const char* module, const char* function) noexcept;
 
 }  // namespace anyaccel::sdk

@@ -50,9 +50,11 @@ std::string open_vendor_library(const Traits& traits, const VendorLibrary& libra
     std::string reason;
     // It registers kernels with torch, so it may never go.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))
-      return "this LibTorch has no device type '" + traits.device_type + "' and the vendor's library that adds it " +
-             "cannot be opened: " + reason + " (" + library.variable + " may name it)";
-    if (!torch_has(traits)) return path + " was opened but did not add the device type '" + traits.device_type + "'";
+      return "this LibTorch has no device type '" + traits.device_type +
+             "' and the vendor's library that adds it " + "cannot be opened: " + reason + " (" +
+             library.variable + " may name it)";
+    if (!torch_has(traits))
+      return path + " was opened but did not add the device type '" + traits.device_type + "'";
     return {};
   } catch (const std::exception& error) {
     return std::string("the vendor's library cannot be opened: ") + error.what();
@@ -63,7 +65,8 @@ Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) no
   try {
     if (traits.probe != nullptr) {
       const auto files = traits.probe();
-      const auto reason = files.device_count > 0 ? open_vendor_library(traits, library) : std::string();
+      const auto reason =
+          files.device_count > 0 ? open_vendor_library(traits, library) : std::string();
       if (!reason.empty()) return {.device_count = 0, .reason = files.reason + ", but " + reason};
     }
     return probe_torch_device(traits);
@@ -73,10 +76,12 @@ Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) no
 }
 
 void register_vendor_backend(const Traits& traits, const VendorLibrary& library) {
-  register_backend(
-      {.traits = traits,
-       .create = [traits, library] { return std::make_shared<VendorBackend>(traits, library.python_module); },
-       .probe = [traits, library] { return probe_vendor_device(traits, library); }});
+  register_backend({.traits = traits,
+                    .create =
+                        [traits, library] {
+                          return std::make_shared<VendorBackend>(traits, library.python_module);
+                        },
+                    .probe = [traits, library] { return probe_vendor_device(traits, library); }});
 }
 
 }  // namespace anyaccel::sdk

@@ -10,8 +10,9 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// oneCCL's own process group serves LibTorch builds that lack the built-in one, where its library is loaded.
-/// Names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the Itanium C++ ABI); intel/torch-ccl, CMakeLists.txt.
+/// oneCCL's own process group serves LibTorch builds that lack the built-in one, where its library
+/// is loaded. Names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the Itanium C++
+/// ABI); intel/torch-ccl, CMakeLists.txt.
 std::string communication_backend(const std::string& built_in) {
   if (dlsym(RTLD_DEFAULT, "_ZTIN4c10d16ProcessGroupXCCLE") != nullptr) return built_in;
   void* bindings = dlopen("liboneccl_bindings_for_pytorch.so", RTLD_LAZY | RTLD_NOLOAD);

@@ -9,14 +9,15 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// The files say that there is a GPU; how many devices it makes (tiles, ZE_AFFINITY_MASK, integrated graphics that are left
-/// out), only torch knows. It counts without a context.
+/// The files say that there is a GPU; how many devices it makes (tiles, ZE_AFFINITY_MASK,
+/// integrated graphics that are left out), only torch knows. It counts without a context.
 sdk::Probe probe() {
   auto found = sdk::probe_torch_device(traits());
   if (found.device_count == 0) return found;
   found.device_count = c10::impl::VirtualGuardImpl(c10::DeviceType::XPU).deviceCount();
-  found.reason += found.device_count > 0 ? ", of which torch uses " + std::to_string(found.device_count)
-                                         : ", of which torch can use none (ZE_AFFINITY_MASK may hide them)";
+  found.reason += found.device_count > 0
+                      ? ", of which torch uses " + std::to_string(found.device_count)
+                      : ", of which torch can use none (ZE_AFFINITY_MASK may hide them)";
   return found;
 }
 
@@ -25,8 +26,9 @@ sdk::Probe probe() {
 void register_backend();
 
 void register_backend() {
-  anyaccel::register_backend(
-      {.traits = traits(), .create = [] { return std::make_shared<XpuBackend>(); }, .probe = probe});
+  anyaccel::register_backend({.traits = traits(),
+                              .create = [] { return std::make_shared<XpuBackend>(); },
+                              .probe = probe});
 }
 
 }  // namespace anyaccel::backends::xpu

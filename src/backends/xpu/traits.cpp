@@ -7,11 +7,14 @@ namespace anyaccel::backends::xpu {
 namespace {
 
 // /sys/class/drm/renderD<N>/device/vendor: Linux, Documentation/gpu/drm-uapi.rst (render nodes) and
-// Documentation/PCI/sysfs-pci.rst; 0x8086 is PCI_VENDOR_ID_INTEL in include/linux/pci_ids.h. A tile may be a device
-// of its own (ZE_FLAT_DEVICE_HIERARCHY), so the count here only says that there is one; torch counts.
+// Documentation/PCI/sysfs-pci.rst; 0x8086 is PCI_VENDOR_ID_INTEL in include/linux/pci_ids.h. A tile
+// may be a device of its own (ZE_FLAT_DEVICE_HIERARCHY), so the count here only says that there is
+// one; torch counts.
 sdk::Probe probe() noexcept {
-  return probe_device_files(
-      {.folder = "sys/class/drm", .prefix = "renderD", .attribute = "device/vendor", .attribute_value = "0x8086"});
+  return probe_device_files({.folder = "sys/class/drm",
+                             .prefix = "renderD",
+                             .attribute = "device/vendor",
+                             .attribute_value = "0x8086"});
 }
 
 }  // namespace

@@ -14,13 +14,19 @@ std::string minor_version(const std::string& version) {
   return version.substr(0, version.find_first_not_of("0123456789", first + 1));
 }
 
-void compare(std::string& out, const char* what, const std::string& theirs, const std::string& ours) {
+void compare(std::string& out, const char* what, const std::string& theirs,
+             const std::string& ours) {
   if (theirs == ours) return;
   out.append(out.empty() ? "" : "; ").append("it was built ").append(what).append(" ");
-  out.append(theirs.empty() ? "(not said)" : theirs).append(", this AnyAccel ").append(what).append(" ").append(ours);
+  out.append(theirs.empty() ? "(not said)" : theirs)
+      .append(", this AnyAccel ")
+      .append(what)
+      .append(" ")
+      .append(ours);
 }
 
-void compare_minor(std::string& out, const char* what, const std::string& theirs, const std::string& ours) {
+void compare_minor(std::string& out, const char* what, const std::string& theirs,
+                   const std::string& ours) {
   if (minor_version(theirs) != minor_version(ours)) compare(out, what, theirs, ours);
 }
 

@@ -18,7 +18,8 @@ struct BuildIdentity {
 /// Of this library. Thread-safe.
 ANYACCEL_API const BuildIdentity& own_identity();
 
-/// Why the two do not fit, all differences at once, each with both sides, and what to do; empty when they fit.
+/// Why the two do not fit, all differences at once, each with both sides, and what to do; empty
+/// when they fit.
 ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
 /// "none", "address", ... of ANYACCEL_SANITIZER_*; "unknown" for another number.

@@ -55,14 +55,17 @@ unsigned own_machine() {
 }
 
 std::string header_problem(const Header& header) {
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it is no ELF file, so no shared library";
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return "it is no ELF file, so no shared library";
   if (header.e_ident[EI_CLASS] != (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-      header.e_ident[EI_DATA] != (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
+      header.e_ident[EI_DATA] !=
+          (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
       (own_machine() != EM_NONE && header.e_machine != own_machine()))
-    return std::string("it was built for another machine: ") + machine_name(header.e_machine) + ", this is " +
-           machine_name(own_machine());
+    return std::string("it was built for another machine: ") + machine_name(header.e_machine) +
+           ", this is " + machine_name(own_machine());
   if (header.e_type != ET_DYN) return "it is an ELF file but no shared library";
-  if (header.e_phentsize != sizeof(Segment) || header.e_phnum == 0) return "it is an ELF file without segments";
+  if (header.e_phentsize != sizeof(Segment) || header.e_phnum == 0)
+    return "it is an ELF file without segments";
   return {};
 }
 
@@ -70,7 +73,8 @@ std::string segments_problem(int file, const Header& header, std::uint64_t size)
   bool dynamic = false;
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Segment segment;
-    if (!read_at(file, &segment, sizeof segment, header.e_phoff + i * sizeof segment)) return "it is cut off";
+    if (!read_at(file, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
+      return "it is cut off";
     dynamic = dynamic || segment.p_type == PT_DYNAMIC;
     if (segment.p_type != PT_LOAD) continue;
     if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset)
@@ -89,7 +93,8 @@ std::string library_problem(const std::filesystem::path& path) noexcept try {
     return std::string("it cannot be read: ") + std::strerror(errno);
   if (!S_ISREG(info.st_mode)) return "it is not a file";
   Header header{};
-  if (!read_at(file.number, &header, sizeof header, 0)) return "it is no ELF file, so no shared library";
+  if (!read_at(file.number, &header, sizeof header, 0))
+    return "it is no ELF file, so no shared library";
   if (auto problem = header_problem(header); !problem.empty()) return problem;
   return segments_problem(file.number, header, static_cast<std::uint64_t>(info.st_size));
 } catch (...) {

@@ -14,7 +14,8 @@ namespace {
 constexpr unsigned kFormat = 1;
 constexpr const char* kWhere = "plugin file";
 
-[[noreturn]] void fail(int line, const std::string& what, const std::string& got = {}, const std::string& want = {}) {
+[[noreturn]] void fail(int line, const std::string& what, const std::string& got = {},
+                       const std::string& want = {}) {
   throw Error(ErrorCode::corrupt, kWhere,
               {.what = (line > 0 ? "line " + std::to_string(line) + ": " : std::string()) + what,
                .got = got.empty() ? got : "'" + got + "'",
@@ -29,7 +30,8 @@ std::string_view trimmed(std::string_view text) {
 
 /// Texts end up in messages and reports.
 bool is_printable(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+  return std::none_of(text.begin(), text.end(),
+                      [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 std::vector<PluginLine> read_lines(std::string_view text) {
@@ -42,8 +44,8 @@ std::vector<PluginLine> read_lines(std::string_view text) {
     const auto equals = line.find('=');
     if (!is_printable(line)) fail(number, "it holds a control character");
     if (equals == std::string_view::npos) fail(number, "not `key = value`", std::string(line));
-    out.push_back(
-        {number, std::string(trimmed(line.substr(0, equals))), std::string(trimmed(line.substr(equals + 1)))});
+    out.push_back({number, std::string(trimmed(line.substr(0, equals))),
+                   std::string(trimmed(line.substr(equals + 1)))});
   }
   return out;
 }
@@ -60,7 +62,8 @@ int number_of(const PluginLine& line, int low, int high) {
 
 bool flag_of(const PluginLine& line) {
   if (line.value == "true") return true;
-  if (line.value != "false") fail(line.number, line.key + " is neither true nor false", line.value, "true or false");
+  if (line.value != "false")
+    fail(line.number, line.key + " is neither true nor false", line.value, "true or false");
   return false;
 }
 
@@ -68,11 +71,13 @@ bool flag_of(const PluginLine& line) {
 sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   const auto first = line.value.find('|');
   const auto second = first == std::string::npos ? first : line.value.find('|', first + 1);
-  if (second == std::string::npos) fail(line.number, "three parts are needed", line.value, "NAME | value | reason");
+  if (second == std::string::npos)
+    fail(line.number, "three parts are needed", line.value, "NAME | value | reason");
   const std::string_view all = line.value;
-  sdk::EnvironmentSetting out{.name = std::string(trimmed(all.substr(0, first))),
-                              .value = std::string(trimmed(all.substr(first + 1, second - first - 1))),
-                              .reason = std::string(trimmed(all.substr(second + 1)))};
+  sdk::EnvironmentSetting out{
+      .name = std::string(trimmed(all.substr(0, first))),
+      .value = std::string(trimmed(all.substr(first + 1, second - first - 1))),
+      .reason = std::string(trimmed(all.substr(second + 1)))};
   if (out.name.empty() || out.name.find('=') != std::string::npos)
     fail(line.number, "not a variable's name", out.name, "NAME | value | reason");
   return out;
@@ -126,12 +131,13 @@ bool read_trait(const PluginLine& line, sdk::Traits& traits) {
     const char* key;
     std::string sdk::Traits::*member;
   };
-  static constexpr std::array<Text, 6> kTexts{{{"class_name", &sdk::Traits::class_name},
-                                               {"device_type", &sdk::Traits::device_type},
-                                               {"vendor", &sdk::Traits::vendor},
-                                               {"communication_backend", &sdk::Traits::communication_backend},
-                                               {"compile_backend", &sdk::Traits::compile_backend},
-                                               {"op_builder_dir", &sdk::Traits::op_builder_dir}}};
+  static constexpr std::array<Text, 6> kTexts{
+      {{"class_name", &sdk::Traits::class_name},
+       {"device_type", &sdk::Traits::device_type},
+       {"vendor", &sdk::Traits::vendor},
+       {"communication_backend", &sdk::Traits::communication_backend},
+       {"compile_backend", &sdk::Traits::compile_backend},
+       {"op_builder_dir", &sdk::Traits::op_builder_dir}}};
   struct Flag {
     const char* key;
     bool sdk::Traits::*member;
@@ -155,7 +161,8 @@ bool read_trait(const PluginLine& line, sdk::Traits& traits) {
 }
 
 bool is_list(const std::string& key) {
-  return key == "compile_backends" || key == "visible_devices_env" || key == "export_env" || key == "start_environment";
+  return key == "compile_backends" || key == "visible_devices_env" || key == "export_env" ||
+         key == "start_environment";
 }
 
 /// Two values for one key: which one counts would be a guess.
@@ -175,14 +182,16 @@ void require(bool good, const char* what) {
 bool is_plugin_name(std::string_view name) noexcept {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };
   return name.size() >= 2 && name.size() <= 32 && lower(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; });
+         std::all_of(name.begin(), name.end(),
+                     [&](char c) { return lower(c) || (c >= '0' && c <= '9') || c == '_'; });
 }
 
 PluginFile parse_plugin_file(std::string_view text) {
   auto lines = read_lines(text);
   if (lines.empty() || lines.front().key != "anyaccel_plugin")
     fail(lines.empty() ? 0 : lines.front().number, "not a plugin's text file",
-         lines.empty() ? std::string() : lines.front().key, "`anyaccel_plugin = 1` as the first line");
+         lines.empty() ? std::string() : lines.front().key,
+         "`anyaccel_plugin = 1` as the first line");
   if (lines.front().value != std::to_string(kFormat))
     throw Error(ErrorCode::version_mismatch, kWhere,
                 {.what = "the text file is of another version of its format",
@@ -199,7 +208,8 @@ PluginFile parse_plugin_file(std::string_view text) {
     } else if (line->key == "library") {
       file.library = line->value;
       if (file.library.empty() || file.library.find('/') != std::string::npos)
-        fail(line->number, "the library must lie beside the text file", file.library, "a file name without a folder");
+        fail(line->number, "the library must lie beside the text file", file.library,
+             "a file name without a folder");
     } else if (line->key == "abi") {
       file.build.abi = static_cast<unsigned>(number_of(*line, 0, 1'000'000));
     } else if (line->key == "anyaccel") {
@@ -225,15 +235,18 @@ PluginTraits plugin_traits(const PluginFile& file) {
   out.traits.communication_backend = "gloo";
   for (const auto& line : file.rest) {
     if (line.value.empty()) fail(line.number, line.key + " has no value");
-    if (!read_trait(line, out.traits) && !read_list(line, out.traits) && !read_probe(line, out.probe))
+    if (!read_trait(line, out.traits) && !read_list(line, out.traits) &&
+        !read_probe(line, out.probe))
       fail(line.number, "unknown key", line.key, "one of those in docs/reference/plugins.md");
   }
   require(!out.traits.class_name.empty(), "`class_name` is missing");
   require(!out.traits.device_type.empty(), "`device_type` is missing");
-  require(out.probe.folder.empty() == out.probe.prefix.empty(), "`probe_folder` and `probe_prefix` go together");
+  require(out.probe.folder.empty() == out.probe.prefix.empty(),
+          "`probe_folder` and `probe_prefix` go together");
   require(out.probe.attribute.empty() == out.probe.attribute_value.empty(),
           "`probe_attribute` and `probe_attribute_value` go together");
-  require(!out.probe.count || out.probe.folder.empty(), "`probe_count` and `probe_folder` are mutually exclusive");
+  require(!out.probe.count || out.probe.folder.empty(),
+          "`probe_count` and `probe_folder` are mutually exclusive");
   return out;
 }
 
@@ -241,12 +254,13 @@ std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept {
   try {
     if (probe.count) return sdk::Probe{*probe.count, "its text file says so"};
     if (probe.folder.empty()) return std::nullopt;
-    return probe_device_files({.folder = probe.folder.c_str(),
-                               .prefix = probe.prefix.c_str(),
-                               .attribute = probe.attribute.empty() ? nullptr : probe.attribute.c_str(),
-                               .attribute_value = probe.attribute.empty() ? nullptr : probe.attribute_value.c_str(),
-                               .visible = probe.visible.empty() ? nullptr : probe.visible.c_str(),
-                               .visible_ids = probe.opaque_ids ? VisibleIds::opaque : VisibleIds::indices});
+    return probe_device_files(
+        {.folder = probe.folder.c_str(),
+         .prefix = probe.prefix.c_str(),
+         .attribute = probe.attribute.empty() ? nullptr : probe.attribute.c_str(),
+         .attribute_value = probe.attribute.empty() ? nullptr : probe.attribute_value.c_str(),
+         .visible = probe.visible.empty() ? nullptr : probe.visible.c_str(),
+         .visible_ids = probe.opaque_ids ? VisibleIds::opaque : VisibleIds::indices});
   } catch (const std::exception& error) {
     return sdk::Probe{0, std::string("counting its device files failed: ") + error.what()};
   }

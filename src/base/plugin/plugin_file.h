@@ -1,7 +1,9 @@
-// The text file beside a plugin's library: what it is, what it was built for, its traits. Read without opening the library.
+// The text file beside a plugin's library: what it is, what it was built for, its traits. Read
+// without opening the library.
 //
-// One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that is neither empty nor a
-// comment is `anyaccel_plugin = 1`, the version of this format. docs/reference/plugins.md lists the keys.
+// One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that
+// is neither empty nor a comment is `anyaccel_plugin = 1`, the version of this format.
+// docs/reference/plugins.md lists the keys.
 #pragma once
 
 #include <optional>
@@ -45,18 +47,21 @@ struct PluginTraits {
   PluginProbe probe;
 };
 
-/// Reads the form, and what is the same in all versions of AnyAccel. Throws `corrupt` with the line, or
-/// `version_mismatch` for another version of the format. Values of `rest` are not looked at.
+/// Reads the form, and what is the same in all versions of AnyAccel. Throws `corrupt` with the
+/// line, or `version_mismatch` for another version of the format. Values of `rest` are not looked
+/// at.
 PluginFile parse_plugin_file(std::string_view text);
 
-/// Reads the rest. Throws `corrupt` with the line for unknown keys, values that cannot be, and missing ones.
+/// Reads the rest. Throws `corrupt` with the line for unknown keys, values that cannot be, and
+/// missing ones.
 PluginTraits plugin_traits(const PluginFile& file);
 
-/// True for what may be a plugin's name: a lower-case letter, then lower-case letters, digits, `_`; 2 to 32 in all.
+/// True for what may be a plugin's name: a lower-case letter, then lower-case letters, digits, `_`;
+/// 2 to 32 in all.
 ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 
-/// True for names that a plugin may not have: those of AnyAccel's own backends, torch's device types, words that
-/// mean no accelerator.
+/// True for names that a plugin may not have: those of AnyAccel's own backends, torch's device
+/// types, words that mean no accelerator.
 ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 
 /// Asks the file's own probe; nothing when it has none. Never throws.

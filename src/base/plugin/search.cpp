@@ -37,14 +37,19 @@ void examine(FoundPlugin& plugin) {
   plugin.name = file.name;
   plugin.library = plugin.file.parent_path() / file.library;
   if (is_reserved_name(file.name))
-    return reject("the name '" + file.name + "' is AnyAccel's own or torch's; give the plugin another one");
-  if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty()) return reject(problem);
+    return reject("the name '" + file.name +
+                  "' is AnyAccel's own or torch's; give the plugin another one");
+  if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty())
+    return reject(problem);
   plugin.described = plugin_traits(file);
-  if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty()) return reject(problem);
+  if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty())
+    return reject(problem);
   // Nor may a library be directly in a folder such as /tmp.
   const auto real = fs::canonical(plugin.library);
-  if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty()) return reject(problem);
-  if (auto problem = library_problem(real); !problem.empty()) reject(plugin.library.string() + ": " + problem);
+  if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty())
+    return reject(problem);
+  if (auto problem = library_problem(real); !problem.empty())
+    reject(plugin.library.string() + ": " + problem);
 }
 
 FoundPlugin look_at(const fs::path& path) {
@@ -59,15 +64,20 @@ FoundPlugin look_at(const fs::path& path) {
 
 void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
   const auto& folder = where.path;
-  const auto reject = [&](std::string problem) { out.push_back({.file = folder, .problem = std::move(problem)}); };
+  const auto reject = [&](std::string problem) {
+    out.push_back({.file = folder, .problem = std::move(problem)});
+  };
   if (!folder.is_absolute())
-    return reject("'" + folder.string() + "' is relative: what it means depends on where the program was started; " +
+    return reject("'" + folder.string() +
+                  "' is relative: what it means depends on where the program was started; " +
                   "give an absolute path");
   std::error_code error;
   if (!where.required && !fs::exists(folder, error)) return;
-  if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty()) return reject(problem);
+  if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty())
+    return reject(problem);
   std::vector<fs::path> files;
-  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry); entry.increment(error))
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::end(entry);
+       entry.increment(error))
     if (entry->path().extension() == kPluginSuffix) files.push_back(entry->path());
   if (error) return reject(folder.string() + " cannot be searched: " + error.message());
   std::sort(files.begin(), files.end());
@@ -101,7 +111,8 @@ std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) 
     try {
       search(folder, out);
     } catch (const std::exception& error) {
-      out.push_back({.file = folder.path, .problem = folder.path.string() + " cannot be searched: " + error.what()});
+      out.push_back({.file = folder.path,
+                     .problem = folder.path.string() + " cannot be searched: " + error.what()});
     }
   }
   return out;

@@ -27,12 +27,14 @@ struct PluginFolder {
   bool required = true;  ///< that it is not there is worth a word
 };
 
-/// ANYACCEL_PLUGIN_PATH (folders with ':' between them), then `anyaccel/plugins` beside our own libraries. The variable is
-/// not read in a program that runs with more rights than its user.
+/// ANYACCEL_PLUGIN_PATH (folders with ':' between them), then `anyaccel/plugins` beside our own
+/// libraries. The variable is not read in a program that runs with more rights than its user.
 ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
-/// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects relative folders, and
-/// folders, text files and libraries that are not trusted (base/trusted_path.h). Never throws.
-ANYACCEL_API std::vector<FoundPlugin> find_plugins(const std::vector<PluginFolder>& folders) noexcept;
+/// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects
+/// relative folders, and folders, text files and libraries that are not trusted
+/// (base/trusted_path.h). Never throws.
+ANYACCEL_API std::vector<FoundPlugin> find_plugins(
+    const std::vector<PluginFolder>& folders) noexcept;
 
 }  // namespace anyaccel

@@ -50,8 +50,8 @@ void render_lines(const ChatArguments& arguments) {
   std::cout << std::flush;
 }
 
-/// A conversation. Its model is loaded once, and a turn costs what the turns before it have not: their part of the
-/// template's text is computed again only where the template changes it.
+/// A conversation. Its model is loaded once, and a turn costs what the turns before it have not:
+/// their part of the template's text is computed again only where the template changes it.
 class Conversation {
  public:
   explicit Conversation(const ChatArguments& arguments)
@@ -67,7 +67,8 @@ class Conversation {
 
   void reset() {
     messages_.clear();
-    if (!arguments_.system.empty()) messages_.push_back({.role = "system", .content = arguments_.system});
+    if (!arguments_.system.empty())
+      messages_.push_back({.role = "system", .content = arguments_.system});
   }
 
   /// Prints the answer as it comes; it and the question are kept when there is one.
@@ -76,7 +77,8 @@ class Conversation {
     messages.push_back({.role = "user", .content = question});
     const auto prompt = tokenizer_.encode(template_.apply(messages), /*add_special_tokens=*/false);
     const auto result = generator_.generate(
-        prompt, options_, [](std::string_view piece) { std::cout << for_output(piece) << std::flush; }, stop);
+        prompt, options_,
+        [](std::string_view piece) { std::cout << for_output(piece) << std::flush; }, stop);
     std::cout << std::endl;
     if (result.finish == llm::FinishReason::context) {
       std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
@@ -101,7 +103,8 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
   if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
-  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt. Twice, it ends us.
+  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt.
+  // Twice, it ends us.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;
   if (terminal) stop.emplace(watch);
@@ -137,7 +140,8 @@ void add_chat(CLI::App& command, Context& context) {
   command.add_option("--system", a.system, "System prompt");
   command
       .add_option("--render", a.render,
-                  "Print what the chat template makes of each line of this file (-: standard input), a JSON list of "
+                  "Print what the chat template makes of each line of this file (-: standard "
+                  "input), a JSON list of "
                   "messages or an object of template variables, and exit")
       ->type_name("FILE");
   command.callback([arguments, &context] { run_chat(*arguments, context); });

@@ -34,8 +34,10 @@ void add_conformance(CLI::App& command, Context& context) {
           ->allow_extra_args(false);
     }
   }
-  command.footer("Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.");
-  command.callback([options, &context] { context.exit_code = conformance::run_and_write(*options); });
+  command.footer(
+      "Exit code: 0 all required cases passed, 1 a case or the run failed, 2 wrong usage.");
+  command.callback(
+      [options, &context] { context.exit_code = conformance::run_and_write(*options); });
 }
 
 }  // namespace anyaccel::cli

@@ -28,7 +28,8 @@ std::vector<std::vector<float>> values_of(const at::Tensor& vectors) {
   std::vector<std::vector<float>> rows;
   const auto width = vectors.size(1);
   const float* values = vectors.const_data_ptr<float>();
-  for (std::int64_t i = 0; i < vectors.size(0); ++i) rows.emplace_back(values + i * width, values + (i + 1) * width);
+  for (std::int64_t i = 0; i < vectors.size(0); ++i)
+    rows.emplace_back(values + i * width, values + (i + 1) * width);
   return rows;
 }
 
@@ -43,7 +44,8 @@ void print_rows(const std::vector<std::vector<float>>& rows) {
 
 void run_embed(const EmbedArguments& arguments) {
   std::vector<std::string> texts;
-  for_each_input("embed", arguments.text, arguments.file, [&](const std::string& text) { texts.push_back(text); });
+  for_each_input("embed", arguments.text, arguments.file,
+                 [&](const std::string& text) { texts.push_back(text); });
   const llm::Embedder embedder = llm::Embedder::load(arguments.model, parse_dtype(arguments.dtype));
   const auto begin = std::chrono::steady_clock::now();
   const at::Tensor vectors = embedder.embed(texts, arguments.options);
@@ -67,12 +69,17 @@ void run_embed(const EmbedArguments& arguments) {
 void add_embed(CLI::App& command, Context&) {
   auto arguments = std::make_shared<EmbedArguments>();
   EmbedArguments& a = *arguments;
-  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")->required()->type_name("DIR");
+  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")
+      ->required()
+      ->type_name("DIR");
   auto* source = command.add_option_group("input")->require_option(1);
   source->add_option("--text", a.text, "Text to embed");
-  source->add_option("--file", a.file, "File with one text per line (-: standard input)")->type_name("FILE");
+  source->add_option("--file", a.file, "File with one text per line (-: standard input)")
+      ->type_name("FILE");
   command
-      .add_option("--npy", a.npy, "Write the embeddings to this .npy file, one row per text, instead of printing them")
+      .add_option(
+          "--npy", a.npy,
+          "Write the embeddings to this .npy file, one row per text, instead of printing them")
       ->type_name("OUT");
   command.add_option("--batch-size", a.options.batch_size, "Number of texts to compute together")
       ->capture_default_str();

@@ -30,12 +30,14 @@ struct Arguments {
   bool raw = false, json = false;
 };
 
-/// With --prompt-ids a tokenizer that we cannot read only means that ids are printed instead of text.
+/// With --prompt-ids a tokenizer that we cannot read only means that ids are printed instead of
+/// text.
 std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   try {
     return llm::Tokenizer::load(arguments.options.model);
   } catch (const Error& error) {
-    const bool tolerable = error.code() == ErrorCode::unsupported || error.code() == ErrorCode::not_found;
+    const bool tolerable =
+        error.code() == ErrorCode::unsupported || error.code() == ErrorCode::not_found;
     if ((!arguments.ids_given && arguments.prompts.empty()) || !tolerable) throw;
     return std::nullopt;
   }
@@ -50,23 +52,28 @@ struct Run {
   llm::GenerateOptions options;
   double load_seconds;
 
-  /// The text as a user's turn where the model has a chat template, unless it is wanted as it stands.
+  /// The text as a user's turn where the model has a chat template, unless it is wanted as it
+  /// stands.
   std::vector<std::int64_t> encode(const std::string& text) const {
     if (!chat) return tokenizer->encode(text);
-    return tokenizer->encode(chat->apply({{.role = "user", .content = text}}), /*add_special_tokens=*/false);
+    return tokenizer->encode(chat->apply({{.role = "user", .content = text}}),
+                             /*add_special_tokens=*/false);
   }
 };
 
 void tell_of_context(const Run& run, const llm::GenerateResult& result) {
   if (result.finish != llm::FinishReason::context) return;
-  std::cerr << "anyaccel: the model's context of " << run.model.config().context_length() << " tokens is full\n";
+  std::cerr << "anyaccel: the model's context of " << run.model.config().context_length()
+            << " tokens is full\n";
 }
 
 void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& context) {
   const bool first = run.model.rank() == 0;
   const bool stream = first && !run.arguments.json && run.tokenizer;
   const llm::StopSignal stop(llm::StopSignal::Watch::all, llm::StopSignal::kShort);
-  const auto on_text = [&](std::string_view piece) { std::cout << for_output(piece) << std::flush; };
+  const auto on_text = [&](std::string_view piece) {
+    std::cout << for_output(piece) << std::flush;
+  };
   const llm::GenerateResult result =
       llm::generate(run.model, run.tokenizer, prompt, run.options,
                     stream ? std::function<void(std::string_view)>(on_text) : nullptr, stop.flag());
@@ -84,7 +91,9 @@ void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& c
 void run_many(const Run& run, Context& context) {
   if (run.arguments.parallel.self_check) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--self-check looks at one prompt", .got = "--prompts", .want = "--prompt or --prompt-ids"});
+                {.what = "--self-check looks at one prompt",
+                 .got = "--prompts",
+                 .want = "--prompt or --prompt-ids"});
   }
   std::vector<Prompt> prompts = read_prompts(run.arguments.prompts, run.model.ranks());
   std::vector<std::vector<std::int64_t>> ids;
@@ -106,9 +115,12 @@ void run_many(const Run& run, Context& context) {
     if (prompt.error.empty() && one.error) prompt.error = one.error->what();
     failed = failed || !prompt.error.empty();
     if (one.result.finish == llm::FinishReason::interrupted) context.exit_code = kInterrupted;
-    if (first) print_result(prompt, one.result, run.arguments.prompts, run.arguments.json, run.tokenizer != nullptr);
+    if (first)
+      print_result(prompt, one.result, run.arguments.prompts, run.arguments.json,
+                   run.tokenizer != nullptr);
   };
-  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size, on_result, stop.flag());
+  llm::generate_batch(run.model, run.tokenizer, ids, run.options, run.arguments.batch_size,
+                      on_result, stop.flag());
   run.model.barrier();
   if (told < prompts.size()) context.exit_code = kInterrupted;
   if (failed && context.exit_code == 0) context.exit_code = 1;
@@ -125,7 +137,8 @@ void run(Arguments& arguments, Context& context) {
   const llm::Model model = load_model(folder, load_options(arguments.options), arguments.parallel);
   const std::chrono::duration<double> loaded = std::chrono::steady_clock::now() - begin;
   const auto tokenizer = load_tokenizer(arguments);
-  const bool template_wanted = !arguments.raw && (!arguments.prompt.empty() || !arguments.prompts.empty());
+  const bool template_wanted =
+      !arguments.raw && (!arguments.prompt.empty() || !arguments.prompts.empty());
   Run run{.arguments = arguments,
           .model = model,
           .tokenizer = tokenizer ? &*tokenizer : nullptr,
@@ -152,21 +165,29 @@ void add_generate(CLI::App& command, Context& context) {
   add_generation_options(command, a.options);
   add_speculation_options(command, a.speculation);
   auto* prompt = command.add_option("-p,--prompt", a.prompt, "Text to continue");
-  auto* ids = command.add_option("--prompt-ids", a.prompt_ids, "Prompt as token ids, for example \"1 2 3\"");
+  auto* ids = command.add_option("--prompt-ids", a.prompt_ids,
+                                 "Prompt as token ids, for example \"1 2 3\"");
   ids->excludes(prompt);
-  auto* prompts = command.add_option("--prompts", a.prompts,
-                                     "File of prompts (-: standard input): a text per line, or a line of JSON with "
-                                     "\"prompt\" or \"prompt_ids\"");
+  auto* prompts = command.add_option(
+      "--prompts", a.prompts,
+      "File of prompts (-: standard input): a text per line, or a line of JSON with "
+      "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command.add_option("--batch-size", a.batch_size, "Number of prompts to compute together, with --prompts")
+  command
+      .add_option("--batch-size", a.batch_size,
+                  "Number of prompts to compute together, with --prompts")
       ->capture_default_str()
       ->needs(prompts);
-  command.add_flag("--raw", a.raw, "Continue the prompt verbatim, without the model's chat template");
-  command.add_option("--logits-out", a.logits_out, "Write the prompt's logits to this .npy file and exit")
+  command.add_flag("--raw", a.raw,
+                   "Continue the prompt verbatim, without the model's chat template");
+  command
+      .add_option("--logits-out", a.logits_out,
+                  "Write the prompt's logits to this .npy file and exit")
       ->type_name("FILE")
       ->excludes(prompts);
   add_parallel_options(command, a.parallel);
-  command.add_flag("--json", a.json, "Print one JSON object per prompt, with text, ids and timings");
+  command.add_flag("--json", a.json,
+                   "Print one JSON object per prompt, with text, ids and timings");
   command.callback([arguments, &context, ids] {
     arguments->ids_given = ids->count() > 0;  // possibly empty
     run(*arguments, context);

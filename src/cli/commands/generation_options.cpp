@@ -7,33 +7,44 @@
 namespace anyaccel::cli {
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
-  command.add_option("-m,--model", options.model, "Folder of a checkpoint")->capture_default_str()->type_name("DIR");
-  command.add_option("-n,--max-new-tokens", options.generate.max_new_tokens, "Maximum number of tokens to generate")
+  command.add_option("-m,--model", options.model, "Folder of a checkpoint")
+      ->capture_default_str()
+      ->type_name("DIR");
+  command
+      .add_option("-n,--max-new-tokens", options.generate.max_new_tokens,
+                  "Maximum number of tokens to generate")
       ->capture_default_str();
   // Without one of these generation_config.json of the folder decides.
   command.add_option("--temperature", options.temperature,
                      "Sampling temperature; 0: greedy decoding [checkpoint's, or 1]");
   command.add_flag("--greedy", options.greedy, "The same as --temperature 0");
-  command.add_option("--top-k", options.top_k, "Sample from the k most likely tokens; 0: all [checkpoint's, or 0]");
-  command.add_option("--top-p", options.top_p,
-                     "Sample from the most likely tokens with this total probability [checkpoint's, or 1]");
-  command.add_option("--min-p", options.min_p,
-                     "Exclude tokens below this fraction of the highest probability [checkpoint's, or 0]");
+  command.add_option("--top-k", options.top_k,
+                     "Sample from the k most likely tokens; 0: all [checkpoint's, or 0]");
+  command.add_option(
+      "--top-p", options.top_p,
+      "Sample from the most likely tokens with this total probability [checkpoint's, or 1]");
+  command.add_option(
+      "--min-p", options.min_p,
+      "Exclude tokens below this fraction of the highest probability [checkpoint's, or 0]");
   command.add_option("--repetition-penalty", options.repetition_penalty,
                      "Penalty for repeated tokens; 1: none [checkpoint's, or 1]");
-  command.add_option("--seed", options.generate.sampling.seed, "Seed of the sampler")->capture_default_str();
+  command.add_option("--seed", options.generate.sampling.seed, "Seed of the sampler")
+      ->capture_default_str();
   command.add_option("--stop", options.generate.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  command.add_option("--dtype", options.dtype, "Compute type: fp32, bf16 or fp16")->capture_default_str();
+  command.add_option("--dtype", options.dtype, "Compute type: fp32, bf16 or fp16")
+      ->capture_default_str();
   command.add_option("--quantize", options.quantize, "Quantize the weights: int8 or int4")
       ->check(CLI::IsMember({"int8", "int4"}))
       ->type_name("TYPE");
   command
       .add_option("--group-size", options.group_size,
-                  "Inputs per quantization scale, a multiple of 32 [the largest of 128, 64 and 32 that divides]")
+                  "Inputs per quantization scale, a multiple of 32 [the largest of 128, 64 and 32 "
+                  "that divides]")
       ->type_name("N");
-  command.add_flag("--no-model-cache", options.no_model_cache, "Do not use the cache of quantized weights");
+  command.add_flag("--no-model-cache", options.no_model_cache,
+                   "Do not use the cache of quantized weights");
 }
 
 llm::LoadOptions load_options(const GenerationOptions& options) {
@@ -49,7 +60,8 @@ llm::GenerateOptions ready_options(const GenerationOptions& options) {
   llm::SamplingOptions& sampling = ready.sampling;
   sampling = llm::sampling_defaults(options.model);
   sampling.seed = options.generate.sampling.seed;
-  if ((options.top_k || options.top_p || options.min_p) && sampling.temperature == 0) sampling.temperature = 1;
+  if ((options.top_k || options.top_p || options.min_p) && sampling.temperature == 0)
+    sampling.temperature = 1;
   sampling.temperature = options.greedy ? 0 : options.temperature.value_or(sampling.temperature);
   sampling.top_k = options.top_k.value_or(sampling.top_k);
   sampling.top_p = options.top_p.value_or(sampling.top_p);

@@ -33,14 +33,16 @@ void add_commands(CLI::App& app, Context& context) {
   app.set_version_flag("--version", "anyaccel " ANYACCEL_VERSION);
   app.require_subcommand(1);
   app.fallthrough();
-#define ANYACCEL_COMMAND(name, text, summary) add_##name(*app.add_subcommand(text, summary), context);
+#define ANYACCEL_COMMAND(name, text, summary) \
+  add_##name(*app.add_subcommand(text, summary), context);
 #include "cli/module_commands.inc"
 #undef ANYACCEL_COMMAND
   for (CLI::App* command : app.get_subcommands({})) {
     format_help(*command);
     std::string footer = command->get_footer();
     footer.append(footer.empty() ? "" : "\n")
-        .append("For every command: --log-level error|warning|info|debug, and DS_ACCELERATOR=name.");
+        .append(
+            "For every command: --log-level error|warning|info|debug, and DS_ACCELERATOR=name.");
     command->footer(footer);
   }
 }
@@ -59,8 +61,8 @@ int usage(const CLI::App& app, const CLI::ParseError& error) {
   }
   std::string command = "anyaccel";
   for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  std::cerr << command << ": error: " << printable_text(usage_message(app, error)) << "\nTry '" << command
-            << " --help'.\n";
+  std::cerr << command << ": error: " << printable_text(usage_message(app, error)) << "\nTry '"
+            << command << " --help'.\n";
   return 2;
 }
 
@@ -77,8 +79,9 @@ std::string for_output(std::string_view text) {
 extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* argv) {
   using namespace anyaccel::cli;
   Context context;
-  CLI::App app("Write a program that trains or runs a large language model once, run it on any accelerator",
-               "anyaccel");
+  CLI::App app(
+      "Write a program that trains or runs a large language model once, run it on any accelerator",
+      "anyaccel");
   try {
     add_commands(app, context);
     reject_flag_values(app);

@@ -26,7 +26,8 @@ std::size_t output_width() {
 void add_report(CLI::App& command, Context& context) {
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "Print one JSON object, for programs");
-  command.footer("Exit code: 0 when an accelerator was chosen, 1 when none can be (the report says why).");
+  command.footer(
+      "Exit code: 0 when an accelerator was chosen, 1 when none can be (the report says why).");
   command.callback([json, &context] {
     const Json report = collect_report();
     // Names and paths of the machine may hold bytes that are not UTF-8: replaced, never fatal.
@@ -40,9 +41,11 @@ void add_report(CLI::App& command, Context& context) {
 
 }  // namespace anyaccel::cli
 
-/// The report of this process, for anyaccel.report() in Python. `versions`: a JSON object of what else has a version here. `take` gets the
-/// document as JSON, then as text; or why there is none, and the answer is 1.
-extern "C" ANYACCEL_API int anyaccel_report(const char* versions, std::size_t width, void (*take)(const char*)) {
+/// The report of this process, for anyaccel.report() in Python. `versions`: a JSON object of what
+/// else has a version here. `take` gets the document as JSON, then as text; or why there is none,
+/// and the answer is 1.
+extern "C" ANYACCEL_API int anyaccel_report(const char* versions, std::size_t width,
+                                            void (*take)(const char*)) {
   using namespace anyaccel::cli;
   try {
     Json report = collect_report();

@@ -34,13 +34,15 @@ void print_hit(const llm::Passage& passage, double score) {
 void run_search(const SearchArguments& arguments) {
   const auto passages = llm::read_passages(arguments.folder);
   if (passages.empty()) {
-    throw Error(ErrorCode::not_found, "search", {.what = "there is no text in the folder", .got = arguments.folder});
+    throw Error(ErrorCode::not_found, "search",
+                {.what = "there is no text in the folder", .got = arguments.folder});
   }
   const llm::Embedder embedder = llm::Embedder::load(arguments.model, parse_dtype(arguments.dtype));
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> texts;
   for (const llm::Passage& passage : passages) texts.push_back(passage.text);
-  const auto hits = llm::nearest(embedder.embed(texts), embedder.embed({arguments.query}).select(0, 0), arguments.top);
+  const auto hits = llm::nearest(embedder.embed(texts),
+                                 embedder.embed({arguments.query}).select(0, 0), arguments.top);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   if (!arguments.json) {
     for (const llm::SearchHit& hit : hits) print_hit(passages[hit.index], hit.score);
@@ -54,10 +56,13 @@ void run_search(const SearchArguments& arguments) {
                                 {"hits", nlohmann::ordered_json::array()}};
   for (const llm::SearchHit& hit : hits) {
     const llm::Passage& passage = passages[hit.index];
-    out["hits"].push_back(
-        {{"score", hit.score}, {"file", passage.file.string()}, {"line", passage.line}, {"text", passage.text}});
+    out["hits"].push_back({{"score", hit.score},
+                           {"file", passage.file.string()},
+                           {"line", passage.line},
+                           {"text", passage.text}});
   }
-  std::cout << out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << std::endl;
+  std::cout << out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
+            << std::endl;
 }
 
 }  // namespace
@@ -65,8 +70,12 @@ void run_search(const SearchArguments& arguments) {
 void add_search(CLI::App& command, Context&) {
   auto arguments = std::make_shared<SearchArguments>();
   SearchArguments& a = *arguments;
-  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")->required()->type_name("DIR");
-  command.add_option("--folder", a.folder, "Folder to search, with its subfolders; hidden files are skipped")
+  command.add_option("-m,--model", a.model, "Folder of a BERT checkpoint")
+      ->required()
+      ->type_name("DIR");
+  command
+      .add_option("--folder", a.folder,
+                  "Folder to search, with its subfolders; hidden files are skipped")
       ->required()
       ->type_name("TEXTS");
   command.add_option("-q,--query", a.query, "Text to search for")->required();

@@ -15,8 +15,10 @@ constexpr std::int64_t kDraftTokens = 5;
 
 std::int64_t lookup_tokens(const std::string& way) {
   const std::string name = way.substr(0, way.find(':'));
-  const std::string number = name == way ? std::to_string(kLookupTokens) : way.substr(name.size() + 1);
-  const bool digits = number.find_first_not_of("0123456789") == number.npos && !number.empty() && number.size() < 5;
+  const std::string number =
+      name == way ? std::to_string(kLookupTokens) : way.substr(name.size() + 1);
+  const bool digits =
+      number.find_first_not_of("0123456789") == number.npos && !number.empty() && number.size() < 5;
   if (name != kLookup || !digits || std::stoi(number) < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
                 {.what = "--speculate knows no such way",
@@ -29,9 +31,10 @@ std::int64_t lookup_tokens(const std::string& way) {
 }  // namespace
 
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
-  auto* way = command.add_option("--speculate", options.way,
-                                 "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed the "
-                                 "same few tokens before");
+  auto* way = command.add_option(
+      "--speculate", options.way,
+      "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed the "
+      "same few tokens before");
   way->type_name("WAY");
   auto* draft = command.add_option("--draft-model", options.draft_model,
                                    "Folder of a smaller draft model with the same tokenizer");

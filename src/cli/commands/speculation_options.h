@@ -22,8 +22,8 @@ struct SpeculationOptions {
 /// Adds them to a command. `options` lives until the command has run.
 void add_speculation_options(CLI::App& command, SpeculationOptions& options);
 
-/// What was asked for; loads the draft model. Throws `invalid_argument` for one with another tokenizer than `tokenizer`
-/// (null: than the model's number of tokens).
+/// What was asked for; loads the draft model. Throws `invalid_argument` for one with another
+/// tokenizer than `tokenizer` (null: than the model's number of tokens).
 llm::Speculation ready_speculation(const SpeculationOptions& options, const llm::Model& model,
                                    const llm::Tokenizer* tokenizer);
 

@@ -49,7 +49,8 @@ Ids ids_of_line(const std::string& line, std::size_t number) {
 
 void print_text(const std::string& text, bool json) {
   if (json) {
-    std::cout << nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+    std::cout << nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+              << '\n';
   } else {
     std::cout << text << '\n';
   }
@@ -57,7 +58,8 @@ void print_text(const std::string& text, bool json) {
 
 void print_ids(const Ids& ids, bool json) {
   std::string line;
-  for (const std::int64_t id : ids) line += (line.empty() ? "" : json ? ", " : " ") + std::to_string(id);
+  for (const std::int64_t id : ids)
+    line += (line.empty() ? "" : json ? ", " : " ") + std::to_string(id);
   std::cout << (json ? "[" + line + "]" : line) << '\n';
 }
 
@@ -67,7 +69,8 @@ void run_tokenize(const TokenizeArguments& arguments) {
   const auto take = [&](const std::string& line) {
     ++number;
     if (arguments.decode) {
-      print_text(tokenizer.decode(ids_of_line(line, number), !arguments.no_special_tokens), arguments.json);
+      print_text(tokenizer.decode(ids_of_line(line, number), !arguments.no_special_tokens),
+                 arguments.json);
     } else {
       print_ids(tokenizer.encode(line, !arguments.no_special_tokens), arguments.json);
     }
@@ -81,14 +84,18 @@ void run_tokenize(const TokenizeArguments& arguments) {
 void add_tokenize(CLI::App& command, Context&) {
   auto arguments = std::make_shared<TokenizeArguments>();
   TokenizeArguments& a = *arguments;
-  command.add_option("-m,--model", a.model, "Folder with a tokenizer.json")->required()->type_name("DIR");
+  command.add_option("-m,--model", a.model, "Folder with a tokenizer.json")
+      ->required()
+      ->type_name("DIR");
   auto* source = command.add_option_group("input")->require_option(1);
-  source->add_option("--file", a.file, "File with one text per line (-: standard input)")->type_name("FILE");
+  source->add_option("--file", a.file, "File with one text per line (-: standard input)")
+      ->type_name("FILE");
   source->add_option("--text", a.text, "Text to tokenize");
   command.add_flag("--decode", a.decode, "Convert ids, such as [1, 2] or 1 2, to text");
   command.add_flag("--no-special-tokens", a.no_special_tokens,
                    "Do not add special tokens; with --decode, print them instead of removing them");
-  command.add_flag("--json", a.json, "Print ids as a JSON array per line, and text as a JSON string");
+  command.add_flag("--json", a.json,
+                   "Print ids as a JSON array per line, and text as a JSON string");
   command.callback([arguments] { run_tokenize(*arguments); });
 }
 

@@ -39,15 +39,19 @@ void print_info(const TrainInfo& info) {
   const TrainOptions& o = info.options;
   std::fprintf(stderr, "accelerator  %s (%s): %s\n", info.accelerator.c_str(), info.device.c_str(),
                info.reason.c_str());
-  std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n", info.data.c_str(),
-               static_cast<long long>(info.files), static_cast<double>(info.train_bytes) / 1e6,
+  std::fprintf(stderr, "data         %s: %lld files, %.1f MB to train on, %.1f MB held out\n",
+               info.data.c_str(), static_cast<long long>(info.files),
+               static_cast<double>(info.train_bytes) / 1e6,
                static_cast<double>(info.held_out_bytes) / 1e6);
-  std::fprintf(stderr, "vocabulary   %lld tokens, %.2f bytes per token\n", static_cast<long long>(o.model.vocab_size),
+  std::fprintf(stderr, "vocabulary   %lld tokens, %.2f bytes per token\n",
+               static_cast<long long>(o.model.vocab_size),
                static_cast<double>(info.train_bytes) / static_cast<double>(info.train_tokens));
-  std::fprintf(stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
-               static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
-               static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
-  if (info.world_size > 1) std::fprintf(stderr, "ranks        %d, sharing each batch\n", info.world_size);
+  std::fprintf(
+      stderr, "model        Llama, %.2f million parameters, context %lld, batch %lld, %s%s\n",
+      static_cast<double>(info.parameters) / 1e6, static_cast<long long>(o.model.max_positions),
+      static_cast<long long>(o.batch_size), dtype_name(o.dtype), o.graph ? ", captured graph" : "");
+  if (info.world_size > 1)
+    std::fprintf(stderr, "ranks        %d, sharing each batch\n", info.world_size);
   if (info.first_step > 0)
     std::fprintf(stderr, "resumed      after step %lld\n", static_cast<long long>(info.first_step));
 }
@@ -60,8 +64,8 @@ std::string progress_text(const TrainStep& s, double loss) {
   return text;
 }
 
-/// One line that is rewritten on a terminal; elsewhere a line every five seconds. The loss is an average over about the last
-/// 100 steps, because that of a single small batch says little.
+/// One line that is rewritten on a terminal; elsewhere a line every five seconds. The loss is an
+/// average over about the last 100 steps, because that of a single small batch says little.
 class Progress {
  public:
   void show(const TrainStep& step) {
@@ -77,7 +81,8 @@ class Progress {
     last_ = step.seconds;
   }
   void finish(const TrainStep& step) {
-    if (terminal_ && step.step > 0) std::fprintf(stderr, "\r%s\x1b[K\n", progress_text(step, loss_).c_str());
+    if (terminal_ && step.step > 0)
+      std::fprintf(stderr, "\r%s\x1b[K\n", progress_text(step, loss_).c_str());
   }
 
  private:
@@ -104,22 +109,23 @@ void print_json_step(const TrainStep& s) {
 }
 
 void print_json_result(const TrainResult& r, const TrainInfo& info) {
-  const ordered_json line = {{"accelerator", r.accelerator},
-                             {"losses", r.losses},
-                             {"final_loss", r.losses.empty() ? ordered_json() : ordered_json(r.final_loss)},
-                             {"tokens_per_second", r.tokens_per_second},
-                             {"steps", r.steps},
-                             {"seconds", r.seconds},
-                             {"held_out_loss", optional_number(r.held_out_loss)},
-                             {"unigram_entropy", optional_number(r.unigram_entropy)},
-                             {"ngram3_loss", optional_number(r.ngram_loss)},
-                             {"interrupted", r.interrupted},
-                             {"dtype", dtype_name(info.options.dtype)},
-                             {"parameters", info.parameters},
-                             {"vocab_size", info.options.model.vocab_size},
-                             {"world_size", info.world_size},
-                             {"same_weights", r.same_weights},
-                             {"out", info.options.out.string()}};
+  const ordered_json line = {
+      {"accelerator", r.accelerator},
+      {"losses", r.losses},
+      {"final_loss", r.losses.empty() ? ordered_json() : ordered_json(r.final_loss)},
+      {"tokens_per_second", r.tokens_per_second},
+      {"steps", r.steps},
+      {"seconds", r.seconds},
+      {"held_out_loss", optional_number(r.held_out_loss)},
+      {"unigram_entropy", optional_number(r.unigram_entropy)},
+      {"ngram3_loss", optional_number(r.ngram_loss)},
+      {"interrupted", r.interrupted},
+      {"dtype", dtype_name(info.options.dtype)},
+      {"parameters", info.parameters},
+      {"vocab_size", info.options.model.vocab_size},
+      {"world_size", info.world_size},
+      {"same_weights", r.same_weights},
+      {"out", info.options.out.string()}};
   // A path may hold bytes that are not UTF-8.
   std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
 }
@@ -127,19 +133,26 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
 void print_result(const TrainResult& r, const TrainInfo& info) {
   const std::string out = info.options.out.string();
   if (r.losses.empty())
-    std::printf("nothing left to do: the run was done after %lld steps\n", static_cast<long long>(r.steps));
+    std::printf("nothing left to do: the run was done after %lld steps\n",
+                static_cast<long long>(r.steps));
   else
-    std::printf("trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
-                static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second, r.final_loss);
+    std::printf(
+        "trained %lld steps in %s, %.0f tokens/s, final training loss %.3f nats per token\n",
+        static_cast<long long>(r.steps), duration(r.seconds).c_str(), r.tokens_per_second,
+        r.final_loss);
   if (r.held_out_loss && r.unigram_entropy && r.ngram_loss) {
-    std::printf("held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram %.3f\n",
-                *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
+    std::printf(
+        "held-out loss %.3f nats per byte; unigram entropy %.3f (ratio %.2f); order-3 n-gram "
+        "%.3f\n",
+        *r.held_out_loss, *r.unigram_entropy, *r.held_out_loss / *r.unigram_entropy, *r.ngram_loss);
   }
   std::printf("checkpoint in %s\n", out.c_str());
-  if (r.interrupted) std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
+  if (r.interrupted)
+    std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-/// Options whose values decide the run. With --resume they are the saved run's: given again they must be the same.
+/// Options whose values decide the run. With --resume they are the saved run's: given again they
+/// must be the same.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
@@ -162,7 +175,8 @@ class RunOptions {
     entries_.push_back({option, std::move(value)});
   }
 
-  /// Throws `invalid_argument` for the first one that was given and is not what the resumed run has.
+  /// Throws `invalid_argument` for the first one that was given and is not what the resumed run
+  /// has.
   void check(const TrainOptions& given, const TrainOptions& resumed) const {
     for (const auto& [option, value] : entries_) {
       if (option->count() == 0 || value(given) == value(resumed)) continue;
@@ -187,26 +201,29 @@ class RunOptions {
 void add_model_options(RunOptions& run) {
   const char* group = "Model (kept by --resume)";
   run.add(
-      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Width of the model", group);
+      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Width of the model",
+      group);
   run.add(
       "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Decoder layers", group);
   run.add(
       "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Attention heads", group);
   run.add(
-      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads", group);
+      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads",
+      group);
   run.add(
       "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
   run.add(
-      "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; }, "Width of the feed-forward part",
-      group);
+      "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
+      "Width of the feed-forward part", group);
   run.add(
-      "--context", [](auto& o) -> auto& { return o.model.max_positions; }, "Context length in tokens", group);
+      "--context", [](auto& o) -> auto& { return o.model.max_positions; },
+      "Context length in tokens", group);
   run.add(
       "--vocab-size", [](auto& o) -> auto& { return o.vocab_size; },
       "Size of the vocabulary to learn; smaller if the data is short (257: bytes)", group);
   run.add(
-      "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; }, "Base of the rotary position embedding",
-      group);
+      "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; },
+      "Base of the rotary position embedding", group);
   run.add(
       "--initializer-range", [](auto& o) -> auto& { return o.model.initializer_range; },
       "Standard deviation of the initial weights", group);
@@ -216,10 +233,13 @@ void add_model_options(RunOptions& run) {
 }
 
 c10::ScalarType training_dtype(const std::string& text) {
-  const std::vector<std::string> good = {"fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half"};
+  const std::vector<std::string> good = {"fp32",     "float32", "float",   "bf16",
+                                         "bfloat16", "fp16",    "float16", "half"};
   if (std::find(good.begin(), good.end(), text) == good.end()) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option dtype is out of range", .got = quoted_text(text), .want = "fp32, bf16 or fp16"});
+                {.what = "option dtype is out of range",
+                 .got = quoted_text(text),
+                 .want = "fp32, bf16 or fp16"});
   }
   return parse_dtype(text);
 }
@@ -232,16 +252,18 @@ void add_run_options(RunOptions& run) {
   run.add(
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
-      "--warmup", [](auto& o) -> auto& { return o.warmup; }, "Fraction of the run in which the learning rate rises",
-      group);
+      "--warmup", [](auto& o) -> auto& { return o.warmup; },
+      "Fraction of the run in which the learning rate rises", group);
   run.add(
       "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
   run.add(
-      "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay", group);
+      "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay",
+      group);
   run.add(
       "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
   run.add(
-      "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer", group);
+      "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer",
+      group);
 }
 
 }  // namespace
@@ -256,29 +278,37 @@ void add_train(CLI::App& command, Context& context) {
   auto arguments = std::make_shared<Arguments>();
   TrainOptions& o = arguments->options;
   RunOptions& kept = arguments->kept.emplace(command, o);
-  command.add_option("--data", o.data, "Text files or folders (default: the C++ headers of the LibTorch in use)")
+  command
+      .add_option("--data", o.data,
+                  "Text files or folders (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
-  command.add_option("-o,--out", o.out, "Folder of the checkpoint")->capture_default_str()->type_name("DIR");
+  command.add_option("-o,--out", o.out, "Folder of the checkpoint")
+      ->capture_default_str()
+      ->type_name("DIR");
   command.add_option("--steps", o.steps, "Number of training steps");
-  command.add_option(
-      "--minutes", o.minutes,
-      "Training time in minutes; with --steps, whichever ends first (default: one minute and --min-steps)");
+  command.add_option("--minutes", o.minutes,
+                     "Training time in minutes; with --steps, whichever ends first (default: one "
+                     "minute and --min-steps)");
   command
       .add_option("--min-steps", o.min_steps,
                   "Minimum number of steps without --steps and --minutes, in at most three minutes")
       ->capture_default_str();
   kept.add(
-      "--seed", [](auto& options) -> auto& { return options.seed; }, "Seed of weights, data order and dropout",
-      "OPTIONS");
+      "--seed", [](auto& options) -> auto& { return options.seed; },
+      "Seed of weights, data order and dropout", "OPTIONS");
   kept.require_same(
-      command.add_option("--dtype", arguments->dtype, "Compute type: fp32, or bf16 or fp16 with autocast")
+      command
+          .add_option("--dtype", arguments->dtype,
+                      "Compute type: fp32, or bf16 or fp16 with autocast")
           ->capture_default_str(),
       [](const TrainOptions& options) { return ordered_json(dtype_name(options.dtype)); });
   command.add_flag("--graph", o.graph, "Capture a whole step in a graph and replay it");
-  command.add_flag("--random-start{false}", o.bigram_start,
-                   "Initialize all weights at random instead of starting as a bigram model of the data");
+  command.add_flag(
+      "--random-start{false}", o.bigram_start,
+      "Initialize all weights at random instead of starting as a bigram model of the data");
   command.add_flag("--resume", o.resume, "Continue the run in --out, with its own settings");
-  command.add_option("--save-every", o.save_every, "Steps between checkpoints (0: only at the end)")
+  command
+      .add_option("--save-every", o.save_every, "Steps between checkpoints (0: only at the end)")
       ->capture_default_str();
   kept.add(
       "--held-out-tokens", [](auto& options) -> auto& { return options.held_out_tokens; },
@@ -286,16 +316,19 @@ void add_train(CLI::App& command, Context& context) {
   command.add_flag("--json", arguments->json,
                    "Print one JSON object per step on standard output, then one for the result");
   command
-      .add_option("--bucket-cap-mb", o.bucket_cap_mb, "With several ranks: maximum MiB of gradients to reduce at once")
+      .add_option("--bucket-cap-mb", o.bucket_cap_mb,
+                  "With several ranks: maximum MiB of gradients to reduce at once")
       ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
-    // From here on, signals finish the step and save, which may take long. Before this point there is nothing to save.
+    // From here on, signals finish the step and save, which may take long. Before this point there
+    // is nothing to save.
     const llm::StopSignal stop;
-    if (arguments->options.resume) arguments->kept->check(arguments->options, trainer.info().options);
+    if (arguments->options.resume)
+      arguments->kept->check(arguments->options, trainer.info().options);
     const bool speaks = trainer.info().rank == 0;
     if (speaks && !arguments->json) print_info(trainer.info());
     Progress progress;

@@ -12,7 +12,8 @@ namespace anyaccel::cli {
 struct Command {
   std::string_view name;
   std::string_view summary;
-  /// Runs the command with the arguments after its name and returns the exit code. Null if the command is in `module`.
+  /// Runs the command with the arguments after its name and returns the exit code. Null if the
+  /// command is in `module`.
   int (*run)(std::span<const char* const> arguments);
   const char* module;  ///< file name of the library that contains the command, or null
 };
@@ -29,12 +30,13 @@ std::span<const Command> commands() noexcept;
 /// Folder of this program's file, symbolic links followed.
 std::string own_folder();
 
-/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws `unavailable` with
-/// the searched folders, or the loader's reason, if the module cannot be opened.
+/// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws
+/// `unavailable` with the searched folders, or the loader's reason, if the module cannot be opened.
 int run_in_module(const char* module, int argc, const char* const* argv);
 
 #define ANYACCEL_MODULE_COMMAND(name, text, summary, module)
-#define ANYACCEL_FRONT_COMMAND(name, text, summary) int run_##name(std::span<const char* const> arguments);
+#define ANYACCEL_FRONT_COMMAND(name, text, summary) \
+  int run_##name(std::span<const char* const> arguments);
 #include "cli/command_list.inc"
 #undef ANYACCEL_MODULE_COMMAND
 #undef ANYACCEL_FRONT_COMMAND

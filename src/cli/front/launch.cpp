@@ -82,24 +82,27 @@ int run_launch(std::span<const char* const> arguments) {
   for (const auto& warning : job.warnings) log(LogLevel::warning, "launch: " + warning);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);
   if (!options.rank_agent)
-    log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " + std::to_string(job.hosts) +
-                            (job.hosts == 1 ? " host" : " hosts") + ", accelerator " + job.accelerator +
-                            ", MASTER_ADDR " + job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
+    log(LogLevel::info, "launch: " + std::to_string(job.world_size) + " ranks on " +
+                            std::to_string(job.hosts) + (job.hosts == 1 ? " host" : " hosts") +
+                            ", accelerator " + job.accelerator + ", MASTER_ADDR " +
+                            job.master_addr + ", MASTER_PORT " + std::to_string(job.master_port));
   launch::RunSettings settings{.agent = options.agent,
-                               .ends_with = options.rank_agent ? launch::end_of_job(*options.rank_agent)
-                                            : options.agent    ? STDIN_FILENO
-                                                               : -1,
+                               .ends_with = options.rank_agent
+                                                ? launch::end_of_job(*options.rank_agent)
+                                            : options.agent ? STDIN_FILENO
+                                                            : -1,
                                .one_rank = options.rank_agent.has_value(),
                                .asked_by_end = options.rank_agent == launch::Runner::slurm,
                                .silence = options.silence,
                                .save_pid = options.save_pid};
-  // The standard output of several ranks passes through this process, so that lines stay whole. An MPI launcher
-  // interleaves the output of its agents, so agents wait for line ends.
+  // The standard output of several ranks passes through this process, so that lines stay whole. An
+  // MPI launcher interleaves the output of its agents, so agents wait for line ends.
   const bool several = options.rank_agent ? job.world_size > 1 : job.ranks.size() > 1;
   if (made.agents)
-    settings.output = {.reports = true,
-                       .pipes = several || options.runner == launch::Runner::pdsh || options.prefix_output,
-                       .lines = options.prefix_output};
+    settings.output = {
+        .reports = true,
+        .pipes = several || options.runner == launch::Runner::pdsh || options.prefix_output,
+        .lines = options.prefix_output};
   else
     settings.output = {.prefix = options.prefix_output,
                        .log_folder = options.log_folder,

@@ -30,12 +30,14 @@ std::string find_module(const char* name, const char* command) {
   throw Error(ErrorCode::unavailable, command,
               {.what = std::string(name) + ", which contains this command, was not found",
                .got = "no such file in " + searched,
-               .hint = "run `make build` in a source tree; otherwise reinstall AnyAccel, or keep its bin and lib "
+               .hint = "run `make build` in a source tree; otherwise reinstall AnyAccel, or keep "
+                       "its bin and lib "
                        "folders next to each other"});
 }
 
-/// Threads that wait for each other spin before they sleep. libgomp's own limit is so high that one busy neighbour
-/// makes small kernels several times slower; this one costs nothing on a quiet machine. Read when LibTorch is loaded.
+/// Threads that wait for each other spin before they sleep. libgomp's own limit is so high that one
+/// busy neighbour makes small kernels several times slower; this one costs nothing on a quiet
+/// machine. Read when LibTorch is loaded.
 void limit_spinning() {
   if (::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "5000", /*overwrite=*/0);
 }
@@ -53,19 +55,23 @@ std::string own_folder() {
 int run_in_module(const char* name, int argc, const char* const* argv) {
   const std::string file = find_module(name, argv[1]);
   limit_spinning();
-  // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than the command.
-  // Global, as in a program that links it: vendor libraries that are opened later look for LibTorch's symbols.
+  // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than
+  // the command. Global, as in a program that links it: vendor libraries that are opened later look
+  // for LibTorch's symbols.
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
-    throw Error(ErrorCode::unavailable, argv[1],
-                {.what = "the library of this command cannot be loaded",
-                 .got = ::dlerror(),
-                 .hint = "check that the LibTorch that AnyAccel was built with is still installed"});
+    throw Error(
+        ErrorCode::unavailable, argv[1],
+        {.what = "the library of this command cannot be loaded",
+         .got = ::dlerror(),
+         .hint = "check that the LibTorch that AnyAccel was built with is still installed"});
   using Main = int (*)(int, const char* const*);
   const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
   if (main == nullptr)
     throw Error(ErrorCode::version_mismatch, argv[1],
-                {.what = file + " is not of this AnyAccel", .got = ::dlerror(), .hint = "install AnyAccel again"});
+                {.what = file + " is not of this AnyAccel",
+                 .got = ::dlerror(),
+                 .hint = "install AnyAccel again"});
   return main(argc, argv);
 }
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-/// These commands parse --log-level themselves, because the words after their options belong to another program: all
-/// words of `launch`, and the words after `sim run`.
+/// These commands parse --log-level themselves, because the words after their options belong to
+/// another program: all words of `launch`, and the words after `sim run`.
 constexpr std::string_view kWholeLine = "launch";
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
@@ -37,12 +37,17 @@ void print_help() {
   std::string text =
       "Usage: anyaccel [--log-level LEVEL] COMMAND [OPTION]...\n"
       "       anyaccel --help | --version | help COMMAND\n\n"
-      "Write a program that trains or runs a large language model once, run it on any accelerator.\n\n"
+      "Write a program that trains or runs a large language model once, run it on any "
+      "accelerator.\n\n"
       "Commands:\n";
   std::size_t width = 4;
   for (const Command& command : kCommands) width = std::max(width, command.name.size());
   const auto line = [&](std::string_view name, std::string_view summary) {
-    text.append("  ").append(name).append(width + 2 - name.size(), ' ').append(summary).append("\n");
+    text.append("  ")
+        .append(name)
+        .append(width + 2 - name.size(), ' ')
+        .append(summary)
+        .append("\n");
   };
   for (const Command& command : kCommands) line(command.name, command.summary);
   line("help", "Show this text, or the options of a command");
@@ -62,7 +67,8 @@ void print_help() {
 /// `command`: the command whose help is suggested; empty: the program's own help.
 int usage_error(const std::string& message, std::string_view command = {}) {
   const auto help = "anyaccel " + (command.empty() ? "" : std::string(command) + " ") + "--help";
-  std::fprintf(stderr, "anyaccel: error: %s\nTry '%s'.\n", printable_text(message).c_str(), help.c_str());
+  std::fprintf(stderr, "anyaccel: error: %s\nTry '%s'.\n", printable_text(message).c_str(),
+               help.c_str());
   return kUsage;
 }
 
@@ -72,13 +78,16 @@ int unknown_command(std::string_view name) {
   return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
 }
 
-/// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another word.
-std::optional<std::string_view> log_level_option(const std::vector<const char*>& words, std::size_t& i) {
+/// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another
+/// word.
+std::optional<std::string_view> log_level_option(const std::vector<const char*>& words,
+                                                 std::size_t& i) {
   const std::string_view word = words[i];
   for (const std::string_view option : {"--log-level", "--log_level"}) {
     if (word == option && i + 1 == words.size()) throw UsageError("--log-level requires a level");
     if (word == option) return words[++i];
-    if (word.substr(0, option.size() + 1) == std::string(option) + "=") return word.substr(option.size() + 1);
+    if (word.substr(0, option.size() + 1) == std::string(option) + "=")
+      return word.substr(option.size() + 1);
   }
   return std::nullopt;
 }
@@ -100,14 +109,15 @@ int run_command(const char* program, std::vector<const char*> words) {
   std::string name = words.front();
   std::replace(name.begin(), name.end(), '_', '-');
   words.front() = name.c_str();
-  const auto command =
-      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return c.name == name; });
+  const auto command = std::find_if(kCommands.begin(), kCommands.end(),
+                                    [&](const Command& c) { return c.name == name; });
   if (command == kCommands.end()) return unknown_command(name);
   if (command->run != nullptr) try {
       std::vector<const char*> rest;
       for (std::size_t i = 1; i < words.size(); ++i) {
         const std::string_view word = words[i];
-        if (name == kWholeLine || (name == kWholeLineAfter[0] && word == kWholeLineAfter[1]) || word == "--") {
+        if (name == kWholeLine || (name == kWholeLineAfter[0] && word == kWholeLineAfter[1]) ||
+            word == "--") {
           rest.insert(rest.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
           break;
         }
@@ -131,7 +141,8 @@ int run(const char* program, const std::vector<const char*>& words) {
     if (word == "--version") return std::puts("anyaccel " ANYACCEL_VERSION), 0;
     if (took_log_level(words, i)) continue;
     constexpr std::string_view kOptions[] = {"--help", "--version", "--log-level"};
-    return usage_error("unknown option " + quoted_text(word) + did_you_mean(word.substr(0, word.find('=')), kOptions));
+    return usage_error("unknown option " + quoted_text(word) +
+                       did_you_mean(word.substr(0, word.find('=')), kOptions));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   if (rest.empty()) return usage_error("a command is missing");
@@ -142,11 +153,13 @@ int run(const char* program, const std::vector<const char*>& words) {
   return run_command(program, rest);
 }
 
-/// A result that nobody could read is a failure; a reader that went away (`| head`) is not worth a word.
+/// A result that nobody could read is a failure; a reader that went away (`| head`) is not worth a
+/// word.
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)
-    std::fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n", std::strerror(errno));
+    std::fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n",
+                 std::strerror(errno));
   return code != 0 ? code : kFailed;
 }
 
@@ -160,7 +173,8 @@ int main(int argc, char** argv) {
   using namespace anyaccel::cli;
   int code = kFailed;
   try {
-    code = run(argc > 0 ? argv[0] : "anyaccel", std::vector<const char*>(argv + std::min(argc, 1), argv + argc));
+    code = run(argc > 0 ? argv[0] : "anyaccel",
+               std::vector<const char*>(argv + std::min(argc, 1), argv + argc));
   } catch (const UsageError& error) {
     code = usage_error(error.what());
   } catch (const std::exception& error) {

@@ -1,4 +1,5 @@
-// Copies the example backend under another name. The template is that example itself: it is built and run by the tests.
+// Copies the example backend under another name. The template is that example itself: it is built
+// and run by the tests.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -25,14 +26,18 @@ constexpr const char* kNewBackend = "new-backend";
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
-  throw Error(ErrorCode::invalid_argument, kNewBackend, {.what = what, .got = quoted_text(got), .want = want});
+  throw Error(ErrorCode::invalid_argument, kNewBackend,
+              {.what = what, .got = quoted_text(got), .want = want});
 }
 
 void check_name(const std::string& name) {
-  const bool letters = std::all_of(name.begin(), name.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+  const bool letters = std::all_of(name.begin(), name.end(),
+                                   [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
   // torch's device names have no digits; C++ keeps names with "__" for itself.
-  if (!is_plugin_name(name) || !letters || name.back() == '_' || name.find("__") != std::string::npos)
-    fail("not a name for a backend", name, "2 to 32 of a-z, with single '_' inside, for example mycard");
+  if (!is_plugin_name(name) || !letters || name.back() == '_' ||
+      name.find("__") != std::string::npos)
+    fail("not a name for a backend", name,
+         "2 to 32 of a-z, with single '_' inside, for example mycard");
   if (is_reserved_name(name)) fail("this name is AnyAccel's own or torch's", name, "another one");
 }
 
@@ -40,13 +45,16 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   const auto status = fs::symlink_status(folder, error);
   if (status.type() == fs::file_type::not_found) return;
-  if (!fs::is_directory(folder, error)) fail("the path exists but is not a folder", folder.string(), "a new folder");
+  if (!fs::is_directory(folder, error))
+    fail("the path exists but is not a folder", folder.string(), "a new folder");
   if (!fs::is_empty(folder, error) || error)
-    fail("the folder is not empty, and nothing is overwritten", folder.string(), "a new folder or an empty one");
+    fail("the folder is not empty, and nothing is overwritten", folder.string(),
+         "a new folder or an empty one");
 }
 
 fs::path find_template() {
-  const fs::path folder = fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
+  const fs::path folder =
+      fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
   throw Error(ErrorCode::not_found, kNewBackend,
               {.what = "the project that is to be copied is not there",
@@ -67,7 +75,8 @@ std::string class_name(const std::string& name) {
 
 std::string renamed(std::string text, const std::string& name) {
   const auto replace = [&](const std::string& from, const std::string& to) {
-    for (auto place = text.find(from); place != std::string::npos; place = text.find(from, place + to.size()))
+    for (auto place = text.find(from); place != std::string::npos;
+         place = text.find(from, place + to.size()))
       text.replace(place, from.size(), to);
   };
   // In this order: the new name may hold the template's.
@@ -110,7 +119,8 @@ void make_project(const fs::path& folder, const std::string& name) {
   } catch (const fs::filesystem_error& error) {
     std::error_code ignored;
     fs::remove_all(aside, ignored);
-    throw Error(ErrorCode::io, kNewBackend, {.what = "the project cannot be written: " + std::string(error.what())});
+    throw Error(ErrorCode::io, kNewBackend,
+                {.what = "the project cannot be written: " + std::string(error.what())});
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(aside, ignored);
@@ -121,14 +131,16 @@ void make_project(const fs::path& folder, const std::string& name) {
 }  // namespace
 
 int run_new_backend(std::span<const char* const> arguments) {
-  const auto app =
-      make_parser(kNewBackend,
-                  "Write a project of a backend outside AnyAccel's tree: a device over host memory that builds and "
-                  "passes its tests "
-                  "as it is, to be replaced file by file by a real one. docs/how-to/new-backend.md walks through it.");
+  const auto app = make_parser(kNewBackend,
+                               "Write a project of a backend outside AnyAccel's tree: a device "
+                               "over host memory that builds and "
+                               "passes its tests "
+                               "as it is, to be replaced file by file by a real one. "
+                               "docs/how-to/new-backend.md walks through it.");
   std::string name;
   std::string directory;
-  app->add_option("NAME", name, "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")
+  app->add_option("NAME", name,
+                  "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")
       ->type_name("")
       ->required();
   app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
@@ -147,8 +159,8 @@ int run_new_backend(std::span<const char* const> arguments) {
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"
       "  cmake --build %s/build\n"
       "  ctest --test-dir %s/build --output-on-failure\n",
-      name.c_str(), directory.c_str(), directory.c_str(), directory.c_str(), prefix.c_str(), directory.c_str(),
-      directory.c_str());
+      name.c_str(), directory.c_str(), directory.c_str(), directory.c_str(), prefix.c_str(),
+      directory.c_str(), directory.c_str());
   return 0;
 }
 

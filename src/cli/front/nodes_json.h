@@ -1,4 +1,5 @@
-// NUMA nodes as `report` and `topology` print them; in a header, for they are in different libraries.
+// NUMA nodes as `report` and `topology` print them; in a header, for they are in different
+// libraries.
 #pragma once
 
 #include <nlohmann/json.hpp>

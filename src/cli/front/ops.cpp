@@ -26,8 +26,11 @@ struct OpsOptions {
   bool building = false, json = false, force = false, verbose = false, dry_run = false;
 };
 
-/// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or tell through torch alone.
-bool is_here(const sdk::Traits& traits) { return traits.probe == nullptr || traits.probe().device_count > 0; }
+/// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or
+/// tell through torch alone.
+bool is_here(const sdk::Traits& traits) {
+  return traits.probe == nullptr || traits.probe().device_count > 0;
+}
 
 bool is_named(const build::Op& op, const OpsOptions& options) {
   return std::any_of(options.names.begin(), options.names.end(), [&](const auto& name) {
@@ -40,9 +43,10 @@ bool wanted(const build::Op& op, const OpsOptions& options) {
   if (!options.names.empty() && !is_named(op, options)) return false;
   if (!options.backend.empty()) return what.serves(options.backend);
   const auto& all = built_traits();
-  const bool here = what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
-                      return what.serves(traits->name) && is_here(*traits);
-                    });
+  const bool here =
+      what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
+        return what.serves(traits->name) && is_here(*traits);
+      });
   // CUDA sources that share their name with an op of the host are not meant where there is no CUDA.
   if (!options.names.empty()) return here || !what.needs_nvcc() || !options.cuda_archs.empty();
   return !options.building || here;
@@ -79,14 +83,16 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
                 {.what = "the op has no sources for this backend",
                  .got = quoted_text(options.backend),
                  .hint = "see `anyaccel ops list`"});
-  if (out.empty()) out = std::move(named);  // for CUDA alone, without CUDA: building it says why it cannot be
+  if (out.empty())
+    out = std::move(named);  // for CUDA alone, without CUDA: building it says why it cannot be
   return out;
 }
 
 build::Settings settings_of(const OpsOptions& options) {
   auto out = build::default_settings(build::recorded_libtorch());
   if (!options.target_arch.empty()) out.target.arch = build::checked_arch(options.target_arch);
-  if (!options.cuda_archs.empty()) out.target.cuda_archs = build::parse_cuda_archs(options.cuda_archs);
+  if (!options.cuda_archs.empty())
+    out.target.cuda_archs = build::parse_cuda_archs(options.cuda_archs);
   // Who names architectures builds for a machine that has them.
   out.compile_only = options.building && !out.target.cuda_archs.empty();
   out.compiler = options.compiler;
@@ -97,8 +103,9 @@ build::Settings settings_of(const OpsOptions& options) {
 
 /// What is there of an op, and whether more could be.
 Json state_of(const build::Op& op, const build::Settings& settings) {
-  Json out{
-      {"name", op.description.name}, {"class_name", op.description.class_name}, {"backends", op.description.backends}};
+  Json out{{"name", op.description.name},
+           {"class_name", op.description.class_name},
+           {"backends", op.description.backends}};
   std::string why_not;
   std::optional<build::Found> found;
   try {
@@ -121,10 +128,12 @@ int list_ops(const OpsOptions& options) {
   if (options.json) return std::puts(all.dump(2).c_str()), 0;
   for (const auto& op : all) {
     std::string backends;
-    for (const auto& name : op["backends"]) backends += (backends.empty() ? "" : ",") + name.get<std::string>();
+    for (const auto& name : op["backends"])
+      backends += (backends.empty() ? "" : ",") + name.get<std::string>();
     const auto reason = op["reason"].get<std::string>();
     std::printf("%-24s %-28s %-10s %s%s\n", op["name"].get<std::string>().c_str(),
-                op["class_name"].get<std::string>().c_str(), backends.c_str(), op["state"].get<std::string>().c_str(),
+                op["class_name"].get<std::string>().c_str(), backends.c_str(),
+                op["state"].get<std::string>().c_str(),
                 reason.empty() ? "" : (": " + reason).c_str());
   }
   return 0;
@@ -146,26 +155,30 @@ int build_ops(const OpsOptions& options) {
                        {"commands", plan.commands}});
         continue;
       }
-      std::printf("%s\n  key     %s\n  folder  %s\n  jobs    %d\n", plan.name.c_str(), plan.key.c_str(),
-                  plan.folder.c_str(), plan.jobs);
+      std::printf("%s\n  key     %s\n  folder  %s\n  jobs    %d\n", plan.name.c_str(),
+                  plan.key.c_str(), plan.folder.c_str(), plan.jobs);
       for (const auto& command : plan.commands) std::printf("  %s\n", command.c_str());
       continue;
     }
     Json result{{"name", name}};
     try {
       const auto found = build::find_or_build(op, settings);
-      result.update({{"state", build::to_string(found.origin)}, {"library", found.held.library.string()}});
+      result.update(
+          {{"state", build::to_string(found.origin)}, {"library", found.held.library.string()}});
       if (!options.json)
-        std::printf("%s: %s, %s\n", name.c_str(), build::to_string(found.origin), found.held.library.c_str());
+        std::printf("%s: %s, %s\n", name.c_str(), build::to_string(found.origin),
+                    found.held.library.c_str());
     } catch (const Error& error) {
-      // What was asked for by name must be there; of all the others, what this machine cannot build is no failure.
+      // What was asked for by name must be there; of all the others, what this machine cannot build
+      // is no failure.
       const bool skipped = options.names.empty() && error.code() == ErrorCode::unavailable;
       if (!skipped) code = 1;
-      result.update(
-          {{"state", skipped ? "skipped" : "failed"}, {"error", to_string(error.code())}, {"reason", error.what()}});
+      result.update({{"state", skipped ? "skipped" : "failed"},
+                     {"error", to_string(error.code())},
+                     {"reason", error.what()}});
       if (!options.json)
-        std::fprintf(skipped ? stdout : stderr, "%s: %s: %s\n", name.c_str(), skipped ? "skipped" : "failed",
-                     error.what());
+        std::fprintf(skipped ? stdout : stderr, "%s: %s: %s\n", name.c_str(),
+                     skipped ? "skipped" : "failed", error.what());
     }
     std::fflush(stdout);
     all.push_back(std::move(result));
@@ -220,20 +233,27 @@ int clean_cache(const OpsOptions& options) {
   std::printf("%s: %d removed, %d in use\n", cache.folder().c_str(), sum.first, sum.second);
   if (sum.second > 0 && !options.force && cache.is_shared())
     std::puts(
-        "other machines may use this folder: what was loaded within 30 days counts as in use; --force removes it");
+        "other machines may use this folder: what was loaded within 30 days counts as in use; "
+        "--force removes it");
   return 0;
 }
 
 void add_target(CLI::App& command, OpsOptions& options) {
-  command.add_option("--backend", options.backend, "Ops of this backend, even without a device")->type_name("NAME");
-  command.add_option("--target-arch", options.target_arch, "Instruction set, as -march takes it (ANYACCEL_OP_ARCH)")
+  command.add_option("--backend", options.backend, "Ops of this backend, even without a device")
+      ->type_name("NAME");
+  command
+      .add_option("--target-arch", options.target_arch,
+                  "Instruction set, as -march takes it (ANYACCEL_OP_ARCH)")
       ->type_name("ARCH");
-  command.add_option("--cuda-archs", options.cuda_archs, "CUDA architectures, as 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
+  command
+      .add_option("--cuda-archs", options.cuda_archs,
+                  "CUDA architectures, as 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
       ->type_name("LIST");
   command.add_option("--compiler", options.compiler, "C++ compiler")->type_name("PROGRAM");
 }
 
-CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name, const char* description) {
+CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
+                     const char* description) {
   auto* command = app.add_subcommand(name, description);
   format_help(*command);
   command->add_flag("--json", options.json, "Print JSON, for programs");
@@ -247,18 +267,23 @@ int run_ops(std::span<const char* const> arguments) {
   const auto app = make_parser("ops", "List, build, explain and clean the libraries of ops");
   app->footer("NAME is an op's, as cpu_adam, or its builder's, as CPUAdamBuilder.");
   app->require_subcommand(1);
-  const auto* list = add_action(*app, options, "list", "List ops, and whether each is built or can be");
-  auto* build = add_action(*app, options, "build", "Build ops; without names, all for the devices of this machine");
+  const auto* list =
+      add_action(*app, options, "list", "List ops, and whether each is built or can be");
+  auto* build = add_action(*app, options, "build",
+                           "Build ops; without names, all for the devices of this machine");
   auto* info = add_action(*app, options, "info", "Explain what an op's library is made from");
-  auto* clean = add_action(*app, options, "clean", "Remove libraries that are not in use; without names, of all ops");
+  auto* clean = add_action(*app, options, "clean",
+                           "Remove libraries that are not in use; without names, of all ops");
   for (auto* command : {build, clean})
     command->add_option("NAME", options.names, "Ops or builders")->type_name("")->expected(0, -1);
   info->add_option("NAME", options.names, "Op or builder")->type_name("")->expected(1)->required();
   for (auto* command : app->get_subcommands({}))
     if (command != clean) add_target(*command, options);
-  build->add_flag("--force", options.force, "Build even if a library exists, and use the new one from then on");
+  build->add_flag("--force", options.force,
+                  "Build even if a library exists, and use the new one from then on");
   build->add_flag("--verbose", options.verbose, "Print the commands that run");
-  build->add_flag("--dry-run", options.dry_run, "Print keys, folders and commands, and run nothing");
+  build->add_flag("--dry-run", options.dry_run,
+                  "Print keys, folders and commands, and run nothing");
   clean->add_flag("--force", options.force, "Also remove what other machines may be using");
   if (const auto code = parse_words(*app, arguments)) return *code;
   options.building = build->parsed();

@@ -15,9 +15,11 @@ namespace {
 
 std::string with_dashes(std::string word) {
   if (!word.starts_with("--")) return word;
-  const auto name_end = word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
-  const bool is_name =
-      std::all_of(word.begin(), name_end, [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; });
+  const auto name_end =
+      word.begin() + static_cast<std::ptrdiff_t>(std::min(word.find('='), word.size()));
+  const bool is_name = std::all_of(word.begin(), name_end, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  });
   if (is_name) std::replace(word.begin(), name_end, '_', '-');
   return word;
 }
@@ -37,7 +39,8 @@ std::string action_message(const CLI::App& app, const std::vector<std::string>& 
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (!unexpected.empty())
-    return "there is no action " + quoted_text(unexpected.back()) + did_you_mean(unexpected.back(), names);
+    return "there is no action " + quoted_text(unexpected.back()) +
+           did_you_mean(unexpected.back(), names);
   std::string list;
   for (const auto name : names) list.append(list.empty() ? "" : ", ").append(name);
   return "requires one of " + list;
@@ -78,16 +81,20 @@ std::size_t end_of_options(const CLI::App& app, std::span<const char* const> wor
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  // CLI11 lists all words after an unknown option, last one first: the option itself is what is wrong.
+  // CLI11 lists all words after an unknown option, last one first: the option itself is what is
+  // wrong.
   const auto unexpected = app.remaining(/*recurse=*/true);
-  const auto option = std::find_if(unexpected.begin(), unexpected.end(),
-                                   [](const auto& word) { return word.size() > 1 && word[0] == '-'; });
-  if (option == unexpected.end() && app.get_require_subcommand_min() > 0 && app.get_subcommands().empty())
+  const auto option = std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (option == unexpected.end() && app.get_require_subcommand_min() > 0 &&
+      app.get_subcommands().empty())
     return action_message(app, unexpected);
   if (option == unexpected.end()) return error.what();
   const auto names = option_names(app);
   return "unknown option " + quoted_text(*option) +
-         did_you_mean(option->substr(0, option->find('=')), std::vector<std::string_view>(names.begin(), names.end()));
+         did_you_mean(option->substr(0, option->find('=')),
+                      std::vector<std::string_view>(names.begin(), names.end()));
 }
 
 std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string& description) {
@@ -103,7 +110,8 @@ std::optional<int> parse_words(CLI::App& app, std::span<const char* const> words
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0)
-      throw UsageError(app.get_name().substr(sizeof("anyaccel")) + ": " + usage_message(app, error));
+      throw UsageError(app.get_name().substr(sizeof("anyaccel")) + ": " +
+                       usage_message(app, error));
     app.exit(error);
     std::cout.flush();
     return 0;

@@ -33,7 +33,8 @@ constexpr SimOption kSimOptions[] = {
     {"--memory", "SIM_MEMORY", "BYTES", "Memory per device, for example 512MiB"},
     {"--stands-in-for", "SIM_STANDS_IN_FOR", "NAME", "Backend or device type to replace"},
     {"--faults", "SIM_FAULTS", "LIST", "Faults to inject, and when"},
-    {"--check", "SIM_CHECK", "report|abort", "Detect misuse of devices, and report it or end the program"},
+    {"--check", "SIM_CHECK", "report|abort",
+     "Detect misuse of devices, and report it or end the program"},
     {"--json", "SIM_CHECK_JSON", "FILE", "Write the reports as JSON; implies --check report"},
     {"--log-level", "ANYACCEL_LOG_LEVEL", "LEVEL",
      "AnyAccel's log level on standard error: error, warning, info or debug"},
@@ -53,14 +54,18 @@ void set_option(const SimOption& option, const std::string& value) {
 }
 
 std::unique_ptr<CLI::App> sim_parser() {
-  auto app = make_parser(
-      "sim run",
-      "Run a program on a simulated accelerator with separate device memory that the host cannot touch, asynchronous "
-      "streams, several devices, and a memory limit. The program uses get_accelerator(), at::accelerator, "
-      "torch.accelerator, torch.Stream and torch.Event, or the device name. It is Python with torch, or a binary that "
-      "links LibTorch. Its exit code is passed through.");
+  auto app = make_parser("sim run",
+                         "Run a program on a simulated accelerator with separate device memory "
+                         "that the host cannot touch, asynchronous "
+                         "streams, several devices, and a memory limit. The program uses "
+                         "get_accelerator(), at::accelerator, "
+                         "torch.accelerator, torch.Stream and torch.Event, or the device name. It "
+                         "is Python with torch, or a binary that "
+                         "links LibTorch. Its exit code is passed through.");
   // For the help text: the words of the program are not parsed.
-  app->add_option("PROGRAM", "Program and its arguments, after `--`")->type_name("")->expected(0, -1);
+  app->add_option("PROGRAM", "Program and its arguments, after `--`")
+      ->type_name("")
+      ->expected(0, -1);
   for (const auto& option : kSimOptions)
     app->add_option_function<std::string>(
            option.name, [&option](const std::string& value) { set_option(option, value); },
@@ -69,7 +74,8 @@ std::unique_ptr<CLI::App> sim_parser() {
   return app;
 }
 
-/// What get_accelerator() of the program shall take: the backend whose place the simulator has, or the simulator itself.
+/// What get_accelerator() of the program shall take: the backend whose place the simulator has, or
+/// the simulator itself.
 std::string accelerator_name() {
   const std::string stands_in = env("SIM_STANDS_IN_FOR").value_or("");
   for (const auto* traits : built_traits())
@@ -79,25 +85,29 @@ std::string accelerator_name() {
 
 void prepend(const char* variable, const std::string& value, char separator) {
   const char* before = ::getenv(variable);
-  ::setenv(variable, (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
+  ::setenv(variable,
+           (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-/// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its hook loads the simulator.
+/// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its
+/// hook loads the simulator.
 bool links_libtorch(const std::string& file) {
   const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(
              "\x7f"
              "ELF") &&
-         (content.find("libtorch") != std::string::npos || content.find("libc10.so") != std::string::npos);
+         (content.find("libtorch") != std::string::npos ||
+          content.find("libc10.so") != std::string::npos);
 }
 
 /// `file` is one of ours; says so when it is not there.
 void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
-  throw Error(ErrorCode::unavailable, kSimRun,
-              {.what = "a part of AnyAccel is not where it was installed",
-               .got = "no " + file,
-               .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
+  throw Error(
+      ErrorCode::unavailable, kSimRun,
+      {.what = "a part of AnyAccel is not where it was installed",
+       .got = "no " + file,
+       .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
 }
 
 }  // namespace
@@ -111,7 +121,8 @@ int run_sim(std::span<const char* const> arguments) {
   auto end = end_of_options(*app, words);
   if (const auto code = parse_words(*app, words.first(end))) return *code;
   if (end < words.size() && std::string_view(words[end]) == "--") ++end;
-  if (end == words.size()) throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
+  if (end == words.size())
+    throw UsageError("sim run: no program was given; write -- PROGRAM [ARGUMENT]...");
   std::vector<const char*> program(words.begin() + static_cast<std::ptrdiff_t>(end), words.end());
   program.push_back(nullptr);
   if (!ANYACCEL_WITH_SIM)
@@ -149,7 +160,8 @@ int run_sim(std::span<const char* const> arguments) {
   std::fflush(stdout);
   ::execvp(program[0], const_cast<char* const*>(program.data()));
   throw Error(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io, kSimRun,
-              {.what = "the program cannot be started", .got = std::string(program[0]) + ": " + std::strerror(errno)});
+              {.what = "the program cannot be started",
+               .got = std::string(program[0]) + ": " + std::strerror(errno)});
 }
 
 }  // namespace anyaccel::cli

@@ -26,9 +26,11 @@ struct TopologyOptions {
 
   /// Null without an option of the plan. Without --plan-ranks, it is the launcher's default plan.
   std::optional<launch::PlanOptions> plan() const {
-    if (plan_ranks.empty() && core_list.empty() && reserve_cores == 0 && !oversubscribe) return std::nullopt;
+    if (plan_ranks.empty() && core_list.empty() && reserve_cores == 0 && !oversubscribe)
+      return std::nullopt;
     launch::PlanOptions out;
-    if (!plan_ranks.empty() && plan_ranks != "auto") CLI::detail::lexical_cast(plan_ranks, out.ranks);
+    if (!plan_ranks.empty() && plan_ranks != "auto")
+      CLI::detail::lexical_cast(plan_ranks, out.ranks);
     if (!core_list.empty()) out.core_list = launch::parse_core_list(core_list);
     out.reserve_cores = reserve_cores;
     out.oversubscribe = oversubscribe;
@@ -44,14 +46,18 @@ std::string check_ranks(const std::string& text) {
 }
 
 void add_options(CLI::App& app, TopologyOptions& options) {
-  app.add_option("--topology,--xml", options.xml, "Machine saved with `lstopo --of xml FILE`, instead of this one")
+  app.add_option("--topology,--xml", options.xml,
+                 "Machine saved with `lstopo --of xml FILE`, instead of this one")
       ->type_name("FILE");
   app.add_flag("--json", options.json, "Print one JSON object, for programs");
-  app.add_option("-o,--output", options.picture, "Write a picture; the name ends in .svg or .png")->type_name("FILE");
-  app.add_option("--plan-ranks", options.plan_ranks, "Plan N ranks, or one per NUMA node with cores")
+  app.add_option("-o,--output", options.picture, "Write a picture; the name ends in .svg or .png")
+      ->type_name("FILE");
+  app.add_option("--plan-ranks", options.plan_ranks,
+                 "Plan N ranks, or one per NUMA node with cores")
       ->type_name("N|auto")
       ->check(check_ranks);
-  app.add_option("--bind-core-list", options.core_list, "CPUs of the ranks, such as 0-51,56-107 or 0-31:2")
+  app.add_option("--bind-core-list", options.core_list,
+                 "CPUs of the ranks, such as 0-51,56-107 or 0-31:2")
       ->type_name("LIST");
   app.add_option("--reserve-cores", options.reserve_cores, "Number of cores to keep free of ranks")
       ->type_name("N")
@@ -68,7 +74,10 @@ Json to_json(const launch::HostPlan& plan) {
                      {"memory_policy", launch::to_string(rank.policy)},
                      {"threads", rank.threads},
                      {"reserved", rank.reserved}});
-  return {{"ranks", ranks}, {"reserved", plan.reserved}, {"notes", plan.notes}, {"warnings", plan.warnings}};
+  return {{"ranks", ranks},
+          {"reserved", plan.reserved},
+          {"notes", plan.notes},
+          {"warnings", plan.warnings}};
 }
 
 Json to_json(const topology::Machine& machine) {
@@ -85,12 +94,13 @@ Json to_json(const topology::Machine& machine) {
 
 void print_text(const topology::Machine& machine) {
   std::printf("%s\npackages %d, cores %zu, CPUs %zu: %s\n",
-              machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(), topology::package_count(machine),
-              machine.cores.size(), machine.cpus().size(), topology::format_cpu_list(machine.cpus()).c_str());
+              machine.cpu_model.empty() ? "unknown CPU" : machine.cpu_model.c_str(),
+              topology::package_count(machine), machine.cores.size(), machine.cpus().size(),
+              topology::format_cpu_list(machine.cpus()).c_str());
   for (std::size_t i = 0; i < machine.nodes.size(); ++i) {
     const auto& node = machine.nodes[i];
-    std::printf("NUMA node %-3d %-6s %8.1f GiB  %3zu cores  CPUs %s\n", node.os_index, topology::to_string(node.kind),
-                static_cast<double>(node.memory) / (1 << 30),
+    std::printf("NUMA node %-3d %-6s %8.1f GiB  %3zu cores  CPUs %s\n", node.os_index,
+                topology::to_string(node.kind), static_cast<double>(node.memory) / (1 << 30),
                 topology::cores_of_node(machine, static_cast<int>(i)).size(),
                 node.cpus.empty() ? "none" : topology::format_cpu_list(node.cpus).c_str());
   }
@@ -98,14 +108,15 @@ void print_text(const topology::Machine& machine) {
 
 void print_text(const launch::HostPlan& plan) {
   for (const auto& rank : plan.ranks) {
-    std::printf("rank %-3d CPUs %s, threads %d", rank.local_rank, topology::format_cpu_list(rank.cores).c_str(),
-                rank.threads);
+    std::printf("rank %-3d CPUs %s, threads %d", rank.local_rank,
+                topology::format_cpu_list(rank.cores).c_str(), rank.threads);
     if (rank.policy != launch::MemoryPolicy::none)
       std::printf(", memory %s %s", launch::to_string(rank.policy),
                   topology::format_cpu_list(rank.memory_nodes).c_str());
     std::printf("\n");
   }
-  if (!plan.reserved.empty()) std::printf("reserved CPUs %s\n", topology::format_cpu_list(plan.reserved).c_str());
+  if (!plan.reserved.empty())
+    std::printf("reserved CPUs %s\n", topology::format_cpu_list(plan.reserved).c_str());
   for (const auto& note : plan.notes) std::printf("%s\n", note.c_str());
   for (const auto& warning : plan.warnings) std::printf("warning: %s\n", warning.c_str());
 }
@@ -114,13 +125,15 @@ void print_text(const launch::HostPlan& plan) {
 
 int run_topology(std::span<const char* const> arguments) {
   TopologyOptions options;
-  const auto app = make_parser("topology",
-                               "Show the cores, NUMA nodes and memory that this process may use, as text, JSON or a "
-                               "picture, and how `anyaccel launch` would assign them to ranks");
+  const auto app = make_parser(
+      "topology",
+      "Show the cores, NUMA nodes and memory that this process may use, as text, JSON or a "
+      "picture, and how `anyaccel launch` would assign them to ranks");
   add_options(*app, options);
   if (const auto code = parse_words(*app, arguments)) return *code;
-  const auto machine =
-      options.xml.empty() ? topology::read_machine() : topology::read_machine(std::filesystem::path(options.xml));
+  const auto machine = options.xml.empty()
+                           ? topology::read_machine()
+                           : topology::read_machine(std::filesystem::path(options.xml));
   std::optional<launch::HostPlan> plan;
   if (const auto wanted = options.plan()) plan = launch::plan_host(machine, *wanted);
   if (!options.picture.empty()) {

@@ -28,7 +28,8 @@ constexpr std::chrono::duration<double> kGrace(2);
 struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Comm>> comms;
-  std::map<std::string, ::ccl::shared_ptr_class<::ccl::kvs>> offered;  // by address: this process's own
+  std::map<std::string, ::ccl::shared_ptr_class<::ccl::kvs>>
+      offered;  // by address: this process's own
 };
 
 State& state() {
@@ -36,7 +37,8 @@ State& state() {
   return *instance;
 }
 
-/// Where the libccl lies that this process has open: libfabric looks for its providers beside it only when told.
+/// Where the libccl lies that this process has open: libfabric looks for its providers beside it
+/// only when told.
 std::string library_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -54,8 +56,9 @@ std::string library_folder() {
 /// Whether this process, or the one that it was forked from, has started oneCCL.
 std::atomic<bool> started{false};
 
-/// Ranks know their numbers and find each other by the store, so oneCCL is told to need no launcher and no MPI, under MPI's launchers too:
-/// there ranks were killed at their end (MPICH's and Intel's launchers) or at once (Open MPI's) when oneCCL used its MPI. It is also told not to write
+/// Ranks know their numbers and find each other by the store, so oneCCL is told to need no launcher
+/// and no MPI, under MPI's launchers too: there ranks were killed at their end (MPICH's and Intel's
+/// launchers) or at once (Open MPI's) when oneCCL used its MPI. It is also told not to write
 /// warnings to the program's output. What the user has set stands.
 void start() {
   static std::once_flag once;
@@ -64,7 +67,8 @@ void start() {
     ::setenv("CCL_ATL_TRANSPORT", "ofi", 0);
     ::setenv("CCL_PROCESS_LAUNCHER", "none", 0);
     ::setenv("FI_PROVIDER", "tcp", 0);
-    if (const auto folder = library_folder(); !folder.empty()) ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
+    if (const auto folder = library_folder(); !folder.empty())
+      ::setenv("FI_PROVIDER_PATH", folder.c_str(), 0);
     ::ccl::init();
     started = true;
   });
@@ -88,28 +92,33 @@ at::Tensor offer_address() {
 
 std::int64_t address_bytes() { return static_cast<std::int64_t>(Address().size()); }
 
-void make_comm(const std::string& name, std::int64_t size, std::int64_t rank, const at::Tensor& address,
-               double timeout) {
+void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
+               const at::Tensor& address, double timeout) {
   Address bytes;
-  if (address.scalar_type() != at::kByte || address.numel() != address_bytes() || !address.is_contiguous() ||
-      !address.is_cpu() || size < 1 || rank < 0 || rank >= size || !(timeout > 0) || !std::isfinite(timeout))
+  if (address.scalar_type() != at::kByte || address.numel() != address_bytes() ||
+      !address.is_contiguous() || !address.is_cpu() || size < 1 || rank < 0 || rank >= size ||
+      !(timeout > 0) || !std::isfinite(timeout))
     throw Error(
         ErrorCode::invalid_argument, "ccl_comm_init",
-        {.what = "a group needs a rank below its size, an address of ccl_comm_address() and a timeout in seconds",
+        {.what = "a group needs a rank below its size, an address of ccl_comm_address() and a "
+                 "timeout in seconds",
          .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
                 std::to_string(address.numel()) + " elements, " + std::to_string(timeout) + " s"});
   std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
   std::string address_text(bytes.begin(), bytes.end());
-  const auto comm =
-      std::make_shared<Comm>(static_cast<int>(rank), static_cast<int>(size), timeout, std::move(address_text));
+  const auto comm = std::make_shared<Comm>(static_cast<int>(rank), static_cast<int>(size), timeout,
+                                           std::move(address_text));
   ::ccl::shared_ptr_class<::ccl::kvs> kvs;
   auto& all = state();
   {
     const std::lock_guard lock(all.mutex);
-    // As DeepSpeed's: the second call with one address does nothing. Another address is another try of the ranks, after a timeout perhaps.
-    if (const auto found = all.comms.find(name); found != all.comms.end() && found->second->address == comm->address)
+    // As DeepSpeed's: the second call with one address does nothing. Another address is another try
+    // of the ranks, after a timeout perhaps.
+    if (const auto found = all.comms.find(name);
+        found != all.comms.end() && found->second->address == comm->address)
       return;
-    if (const auto mine = all.offered.find(comm->address); mine != all.offered.end()) kvs = mine->second;
+    if (const auto mine = all.offered.find(comm->address); mine != all.offered.end())
+      kvs = mine->second;
   }
   calling("ccl_comm_init", [&] {
     start();
@@ -135,9 +144,10 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
   const std::lock_guard lock(all.mutex);
   const auto found = all.comms.find(name);
   if (found == all.comms.end())
-    throw Error(
-        ErrorCode::invalid_state, "ccl_comm",
-        {.what = "this group was not initialized", .got = "'" + name + "'", .hint = "call ccl_comm_init first"});
+    throw Error(ErrorCode::invalid_state, "ccl_comm",
+                {.what = "this group was not initialized",
+                 .got = "'" + name + "'",
+                 .hint = "call ccl_comm_init first"});
   return found->second;
 }
 
@@ -163,9 +173,11 @@ void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
   const std::lock_guard one(calling_);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     // Not a number to ask about again and again: that may be another process's by then.
-    const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
+    const int descriptor =
+        static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)
-      throw Error(ErrorCode::unavailable, "ccl_comm_watch", {.what = "rank " + std::to_string(ranks[i]) + " is gone"});
+      throw Error(ErrorCode::unavailable, "ccl_comm_watch",
+                  {.what = "rank " + std::to_string(ranks[i]) + " is gone"});
     if (descriptor < 0) continue;  // a kernel without it: the timeout remains
     watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     watched_ranks_.push_back(ranks[i]);
@@ -203,8 +215,9 @@ void Comm::work() {
 
 void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post) {
   if (::getpid() != process_)
-    throw Error(ErrorCode::invalid_state, where,
-                {.what = "the group was made before fork()", .hint = "make a new one in the child"});
+    throw Error(
+        ErrorCode::invalid_state, where,
+        {.what = "the group was made before fork()", .hint = "make a new one in the child"});
   const std::lock_guard one(calling_);
   if (broken_)
     throw Error(ErrorCode::invalid_state, where,
@@ -220,12 +233,13 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
   const auto ended = [&](std::chrono::duration<double> within) {
     return done.wait_for(within) == std::future_status::ready;
   };
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout);
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration_cast<std::chrono::nanoseconds>(timeout);
   std::int64_t gone = -1;
   for (bool looking = true; looking;) {
     const std::chrono::duration<double> left = deadline - std::chrono::steady_clock::now();
-    if (ended(watched_.empty() ? left : std::min(left, kBetweenLooks))) return calling(where, [&] { done.get(); });
+    if (ended(watched_.empty() ? left : std::min(left, kBetweenLooks)))
+      return calling(where, [&] { done.get(); });
     gone = gone_rank();
     looking = gone < 0 && std::chrono::steady_clock::now() < deadline;
   }
@@ -233,9 +247,10 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
   if (gone >= 0 && ended(kGrace)) return calling(where, [&] { done.get(); });
   if (gone >= 0) {
     broken_ = true;
-    throw Error(ErrorCode::unavailable, where,
-                {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " is gone",
-                 .hint = "look at what it said; this group is of no more use"});
+    throw Error(
+        ErrorCode::unavailable, where,
+        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " is gone",
+         .hint = "look at what it said; this group is of no more use"});
   }
   broken_ = true;
   throw Error(ErrorCode::timeout, where,
@@ -246,21 +261,24 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
 
 }  // namespace anyaccel::ops::ccl_comm
 
-/// Starts oneCCL with one rank and lets it add. Null when that went well, else why not. For a process of its own, which then ends: what it
-/// changes in the environment is no matter there. Found by name: whoever asks has no torch operators of this library yet.
+/// Starts oneCCL with one rank and lets it add. Null when that went well, else why not. For a
+/// process of its own, which then ends: what it changes in the environment is no matter there.
+/// Found by name: whoever asks has no torch operators of this library yet.
 extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_trial() noexcept {
   static std::string problem;
   if (anyaccel::ops::ccl_comm::started) return nullptr;  // it was more than tried
   try {
     // A rank that MPI's launcher started is not to take its place there a second time.
-    for (const char* name : {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
+    for (const char* name :
+         {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
       ::unsetenv(name);
     anyaccel::ops::ccl_comm::start();
     // Not destroyed: that is not what is tried.
     auto* kvs = new auto(::ccl::create_main_kvs());
     auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
     float number = 3;
-    ::ccl::allreduce(&number, &number, 1, ::ccl::datatype::float32, ::ccl::reduction::sum, *comm).wait();
+    ::ccl::allreduce(&number, &number, 1, ::ccl::datatype::float32, ::ccl::reduction::sum, *comm)
+        .wait();
     if (number != 3) problem = "its sum over one rank was wrong";
   } catch (const std::exception& error) {
     problem = error.what();

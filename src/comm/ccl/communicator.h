@@ -20,9 +20,10 @@
 
 namespace anyaccel::ops::ccl_comm {
 
-/// oneCCL's communicator and the thread that calls it: a call waits for a rank that is gone without end, and only another thread
-/// can give up. What is stuck then stays so, with all that it uses. oneCCL's communicators are never destroyed: its end of one waits for
-/// nobody's word that the other ranks are done with it.
+/// oneCCL's communicator and the thread that calls it: a call waits for a rank that is gone without
+/// end, and only another thread can give up. What is stuck then stays so, with all that it uses.
+/// oneCCL's communicators are never destroyed: its end of one waits for nobody's word that the
+/// other ranks are done with it.
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);
@@ -30,10 +31,12 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   /// Starts the thread.
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
-  /// Has the thread post an operation with `post` and wait for it; calls follow each other. Throws `timeout` when that takes too long, `unavailable`
-  /// when a rank that is watched is gone, and `invalid_state` ever after. `post` owns what it uses.
+  /// Has the thread post an operation with `post` and wait for it; calls follow each other. Throws
+  /// `timeout` when that takes too long, `unavailable` when a rank that is watched is gone, and
+  /// `invalid_state` ever after. `post` owns what it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
-  /// From now on a rank whose process on this machine has ended is an error within seconds, and no timeout.
+  /// From now on a rank whose process on this machine has ended is an error within seconds, and no
+  /// timeout.
   void watch(c10::IntArrayRef ranks, c10::IntArrayRef processes);
   /// The thread ends once it has nothing to do.
   void stop();
@@ -63,10 +66,10 @@ class Comm : public std::enable_shared_from_this<Comm> {
 /// An address for one group, of this process's own; bytes.
 at::Tensor offer_address();
 std::int64_t address_bytes();
-/// Makes the group of a name. All its ranks call it, with the same address; with the one that the group has nothing is done, with another
-/// one the group is made anew.
-void make_comm(const std::string& name, std::int64_t size, std::int64_t rank, const at::Tensor& address,
-               double timeout);
+/// Makes the group of a name. All its ranks call it, with the same address; with the one that the
+/// group has nothing is done, with another one the group is made anew.
+void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
+               const at::Tensor& address, double timeout);
 /// Throws `invalid_state` where there is none.
 std::shared_ptr<Comm> find_comm(const std::string& name);
 /// Forgets a group, where there is one. This rank's own affair.

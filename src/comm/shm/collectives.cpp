@@ -1,5 +1,6 @@
-// The collectives. Data goes through the slots in chunks; a chunk of this rank is written while the others still work on the one
-// before. Rule for slots: who has posted round p has read all rounds up to p - 2, so four of them are enough.
+// The collectives. Data goes through the slots in chunks; a chunk of this rank is written while the
+// others still work on the one before. Rule for slots: who has posted round p has read all rounds
+// up to p - 2, so four of them are enough.
 #include <algorithm>
 #include <cstring>
 
@@ -23,21 +24,25 @@ void Communicator::fold(Kind kind, Reduce reduce, char* out, std::size_t count) 
   kernels().reduce(kind, reduce, out, sources_.data(), size_, count);
 }
 
-void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce) {
+void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind kind,
+                              Reduce reduce) {
   const auto bytes = count * size_of(kind);
-  begin(Call::all_reduce, bytes, static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
+  begin(Call::all_reduce, bytes,
+        static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
                 {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
-  // With two ranks both ways move the same bytes; with more, a rank that reduces everything reads too much.
+  // With two ranks both ways move the same bytes; with more, a rank that reduces everything reads
+  // too much.
   if (size_ <= 2 || bytes <= kWholeBytes) return reduce_whole(from, to, count, kind, reduce);
   reduce_in_parts(from, to, count, kind, reduce);
 }
 
 /// Every rank reduces everything, in the same order.
-void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce) {
+void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Kind kind,
+                                Reduce reduce) {
   const auto width = size_of(kind);
   const auto most = chunk_ / width;
   const auto chunks = pieces(count, most);
@@ -47,7 +52,8 @@ void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Ki
     const auto round = first + static_cast<std::uint32_t>(i);
     wait_for_all(round);
     for (int rank = 0; rank < size_; ++rank)
-      sources_[static_cast<std::size_t>(rank)] = rank == rank_ ? in + i * most * width : slot(rank, round);
+      sources_[static_cast<std::size_t>(rank)] =
+          rank == rank_ ? in + i * most * width : slot(rank, round);
     fold(kind, reduce, out + i * most * width, std::min(most, count - i * most));
   };
   for (std::size_t i = 0; i < chunks; ++i) {
@@ -61,7 +67,8 @@ void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Ki
 }
 
 /// Each rank reduces its part of a chunk and hands it to the others: two rounds a chunk.
-void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind, Reduce reduce) {
+void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind,
+                                   Reduce reduce) {
   const auto width = size_of(kind);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto mine = static_cast<std::size_t>(rank_);
@@ -70,7 +77,9 @@ void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count,
     const auto here = std::min(most, count - start);
     const auto part = pieces(pieces(here, ranks) * width, 64) * 64 / width;  // whole cache lines
     const auto begin_of = [&](std::size_t rank) { return std::min(rank * part, here); };
-    const auto bytes_of = [&](std::size_t rank) { return (begin_of(rank + 1) - begin_of(rank)) * width; };
+    const auto bytes_of = [&](std::size_t rank) {
+      return (begin_of(rank + 1) - begin_of(rank)) * width;
+    };
     const auto* const from = in + start * width;
     auto* const to = out + start * width;
     const auto scatter = ++round_;
@@ -92,8 +101,8 @@ void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count,
     wait_for_all(gather);
     for (std::size_t rank = 0; rank < ranks; ++rank)
       if (rank != mine)
-        copy(to + begin_of(rank) * width, slot(static_cast<int>(rank), gather) + begin_of(rank) * width,
-             bytes_of(rank));
+        copy(to + begin_of(rank) * width,
+             slot(static_cast<int>(rank), gather) + begin_of(rank) * width, bytes_of(rank));
   }
 }
 
@@ -123,7 +132,8 @@ void Communicator::all_gather(const void* in, void* out, std::size_t bytes) {
   if (chunks > 0) finish(chunks - 1);
 }
 
-void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce) {
+void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, Kind kind,
+                                  Reduce reduce) {
   const auto width = size_of(kind);
   begin(Call::reduce_scatter, count * width,
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
@@ -141,12 +151,13 @@ void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, 
     const auto round = ++round_;
     wait_until_free(round);
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      if (rank != mine) copy(slot(rank_, round) + rank * part, from + (rank * count + start) * width, here * width);
+      if (rank != mine)
+        copy(slot(rank_, round) + rank * part, from + (rank * count + start) * width, here * width);
     post(round);
     wait_for_all(round);
     for (std::size_t rank = 0; rank < ranks; ++rank)
-      sources_[rank] =
-          rank == mine ? from + (mine * count + start) * width : slot(static_cast<int>(rank), round) + mine * part;
+      sources_[rank] = rank == mine ? from + (mine * count + start) * width
+                                    : slot(static_cast<int>(rank), round) + mine * part;
     fold(kind, reduce, static_cast<char*>(out) + start * width, here);
   }
 }

@@ -34,7 +34,8 @@ unsigned forks_now() {
 }
 
 std::uint64_t this_process() {
-  static const std::uint64_t mark = std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
+  static const std::uint64_t mark =
+      std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
   return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children have the same mark
 }
 
@@ -43,8 +44,10 @@ std::uint64_t this_process() {
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
   std::array<std::uint64_t, kCpuWords> words{};
   static_assert(sizeof(cpu_set_t) == sizeof(words));
-  // Larger machines refuse this size: then nothing is known, and ranks spin as if they had too few CPUs.
-  if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0) words = {};
+  // Larger machines refuse this size: then nothing is known, and ranks spin as if they had too few
+  // CPUs.
+  if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0)
+    words = {};
   return words;
 }
 
@@ -73,7 +76,8 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
       before_look_(options.before_look) {
   memory_->hold(rank_);
   const auto cpus = usable_cpus();
-  for (std::size_t i = 0; i < kCpuWords; ++i) place(rank_).cpus[i].store(cpus[i], std::memory_order_relaxed);
+  for (std::size_t i = 0; i < kCpuWords; ++i)
+    place(rank_).cpus[i].store(cpus[i], std::memory_order_relaxed);
   place(rank_).process.store(process_, std::memory_order_relaxed);
   place(rank_).state.store(Place::kHere, std::memory_order_release);
 }
@@ -84,24 +88,29 @@ Communicator::~Communicator() {
   place(rank_).posted.wake_all();
 }
 
-Communicator::Place& Communicator::place(int rank) const noexcept { return shared_->places()[rank]; }
+Communicator::Place& Communicator::place(int rank) const noexcept {
+  return shared_->places()[rank];
+}
 
 char* Communicator::slot(int rank, std::uint32_t round) const noexcept {
   return slots_ + (static_cast<std::size_t>(rank) * kSlots + round % kSlots) * chunk_;
 }
 
-constexpr const char* kNames[] = {"", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier"};
+constexpr const char* kNames[] = {"",          "all_reduce", "all_gather", "reduce_scatter",
+                                  "broadcast", "barrier"};
 
 void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   name_ = kNames[static_cast<int>(call)];
   if (forks_ != forks.load(std::memory_order_relaxed))
-    throw Error(ErrorCode::invalid_state, name_, {.what = "a forked child has no place in its parent's group"});
+    throw Error(ErrorCode::invalid_state, name_,
+                {.what = "a forked child has no place in its parent's group"});
   if (failed_) tell();
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
-  // A mixed number for the call: two ranks that differ in it are told apart but for one case in four thousand million.
-  std::uint64_t mixed =
-      bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL + static_cast<std::uint32_t>(call);
+  // A mixed number for the call: two ranks that differ in it are told apart but for one case in
+  // four thousand million.
+  std::uint64_t mixed = bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL +
+                        static_cast<std::uint32_t>(call);
   mixed ^= mixed >> 29;
   what_ = static_cast<std::uint32_t>(mixed * 0xbf58476d1ce4e5b9ULL >> 32);
 }
@@ -117,7 +126,8 @@ void Communicator::post(std::uint32_t round) noexcept {
 void Communicator::wait_until_free(std::uint32_t round) {
   // Who has posted round p has read everything up to p - 2.
   for (int rank = 0; rank < size_; ++rank)
-    if (rank != rank_ && after(round - 2, seen_[static_cast<std::size_t>(rank)])) wait_for(rank, round - 2);
+    if (rank != rank_ && after(round - 2, seen_[static_cast<std::size_t>(rank)]))
+      wait_for(rank, round - 2);
 }
 
 void Communicator::wait_for(int rank, std::uint32_t round) {
@@ -142,13 +152,13 @@ void Communicator::wait_for_all(std::uint32_t round) {
   }
 }
 
-/// Where the rank has posted this round. One that is ahead may have posted more, but not the fourth round after it, which needs
-/// this rank's word.
+/// Where the rank has posted this round. One that is ahead may have posted more, but not the fourth
+/// round after it, which needs this rank's word.
 void Communicator::check_same(int rank, std::uint32_t round) {
   if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
   fail(kDiffers, rank,
-       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", rank " + std::to_string(rank_) + " " +
-           call_of(rank_, round));
+       "rank " + std::to_string(rank) + " called " + call_of(rank, round) + ", rank " +
+           std::to_string(rank_) + " " + call_of(rank_, round));
 }
 
 std::string Communicator::call_of(int rank, std::uint32_t round) const {
@@ -170,7 +180,8 @@ void Communicator::choose_spin() noexcept {
   int cpus = 0;
   for (std::size_t i = 0; i < kCpuWords; ++i) {
     std::uint64_t word = 0;
-    for (int rank = 0; rank < size_; ++rank) word |= place(rank).cpus[i].load(std::memory_order_relaxed);
+    for (int rank = 0; rank < size_; ++rank)
+      word |= place(rank).cpus[i].load(std::memory_order_relaxed);
     cpus += __builtin_popcountll(word);
   }
   // More ranks than CPUs: the one waited for needs this one's.
@@ -202,7 +213,8 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
       tell();
     }
     // Who left may have posted all that others need.
-    if (place(rank).state.load(std::memory_order_acquire) == Place::kGone && after(round, word.get()))
+    if (place(rank).state.load(std::memory_order_acquire) == Place::kGone &&
+        after(round, word.get()))
       fail(kLeft, rank);
     check_peers(round);
   }
@@ -214,8 +226,10 @@ void Communicator::check_peers(std::uint32_t round) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    // One that ended after it had posted what is waited for did its part: its word is read after its lock.
-    if (!memory_->held_by_another(rank) && peer.state.load(std::memory_order_acquire) == Place::kHere &&
+    // One that ended after it had posted what is waited for did its part: its word is read after
+    // its lock.
+    if (!memory_->held_by_another(rank) &&
+        peer.state.load(std::memory_order_acquire) == Place::kHere &&
         after(round, peer.posted.get()))
       fail(kDied, rank);
   }
@@ -254,7 +268,9 @@ void Communicator::tell() const {
           ErrorCode::timeout, where,
           {.what = what,
            .want = "every rank within " +
-                   std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) + " ms",
+                   std::to_string(
+                       std::chrono::duration_cast<std::chrono::milliseconds>(timeout_).count()) +
+                   " ms",
            .hint = kHint});
     case kDiffers:
       throw Error(ErrorCode::invalid_argument, where,

@@ -19,8 +19,9 @@ struct Options {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< of one operation
-  std::size_t chunk_bytes = 0;             ///< of one piece; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
-  std::function<void()> before_look = {};  ///< for tests: called when a rank that waits long looks for dead peers
+  std::size_t chunk_bytes = 0;  ///< of one piece; 0: ANYACCEL_SHM_CHUNK_KB, otherwise 128 KiB
+  std::function<void()> before_look =
+      {};  ///< for tests: called when a rank that waits long looks for dead peers
 };
 inline constexpr int kMaxRanks = 4095;
 
@@ -32,18 +33,20 @@ bool has_token(const void* memory, const std::string& token) noexcept;
 /// Of what is kept of each rank.
 std::size_t place_bytes() noexcept;
 
-/// What a rank does while it waits for another one: called again and again, and takes less than a microsecond.
+/// What a rank does while it waits for another one: called again and again, and takes less than a
+/// microsecond.
 struct Idle {
   void (*call)(void*) = nullptr;
   void* data = nullptr;
 };
 
-/// One rank of a group. Every rank calls the same operations with the same sizes in the same order; a rank that does not is told
-/// (`invalid_argument`). Calls of one object come from one thread at a time. Sizes are 64-bit; `in` may be `out`, other overlaps
-/// may not be. Results have the same bits on every rank.
+/// One rank of a group. Every rank calls the same operations with the same sizes in the same order;
+/// a rank that does not is told
+/// (`invalid_argument`). Calls of one object come from one thread at a time. Sizes are 64-bit; `in`
+/// may be `out`, other overlaps may not be. Results have the same bits on every rank.
 ///
-/// A peer that died gives `unavailable`, one that does not come in time `timeout`, on every rank; the group is then of no use and
-/// says so (`invalid_state`). Not usable in a forked child.
+/// A peer that died gives `unavailable`, one that does not come in time `timeout`, on every rank;
+/// the group is then of no use and says so (`invalid_state`). Not usable in a forked child.
 class Communicator {
  public:
   /// Takes the rank's place in prepared memory.
@@ -68,7 +71,8 @@ class Communicator {
   void all_gather(const void* in, void* out, std::size_t bytes);
   /// `in` has size() pieces of `count` elements; `out` gets the reduced piece of this rank.
   void reduce_scatter(const void* in, void* out, std::size_t count, Kind kind, Reduce reduce);
-  /// Like the others it returns when all ranks have called it: so two that take different ranks for the source are told.
+  /// Like the others it returns when all ranks have called it: so two that take different ranks for
+  /// the source are told.
   void broadcast(void* data, std::size_t bytes, int source);
   void barrier();
 
@@ -76,7 +80,13 @@ class Communicator {
   struct Shared;
   struct Place;
   friend std::size_t place_bytes() noexcept;
-  enum class Call : std::uint32_t { all_reduce = 1, all_gather, reduce_scatter, broadcast, barrier };
+  enum class Call : std::uint32_t {
+    all_reduce = 1,
+    all_gather,
+    reduce_scatter,
+    broadcast,
+    barrier
+  };
 
   char* slot(int rank, std::uint32_t round) const noexcept;
   Place& place(int rank) const noexcept;
@@ -121,7 +131,8 @@ class Communicator {
   Idle idle_;
 };
 
-/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most kMaxText bytes.
+/// Gives every rank's text to every rank; all ranks call it equally often. Texts have at most
+/// kMaxText bytes.
 using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
 inline constexpr std::size_t kMaxPath = 4096;
 inline constexpr std::size_t kMaxText = kMaxPath + 128;
@@ -132,8 +143,9 @@ struct Connected {
   std::string reason;
 };
 
-/// Makes memory and opens it on every rank. Whether ranks share a node is found by opening that memory, never by name:
-/// where a rank cannot, all get the reason. `invalid_argument` on all ranks when ANYACCEL_SHM_DIR is a network's folder.
+/// Makes memory and opens it on every rank. Whether ranks share a node is found by opening that
+/// memory, never by name: where a rank cannot, all get the reason. `invalid_argument` on all ranks
+/// when ANYACCEL_SHM_DIR is a network's folder.
 Connected connect(const Options& options, const Exchange& exchange);
 
 }  // namespace anyaccel::ops::shm

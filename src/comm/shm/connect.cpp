@@ -13,7 +13,8 @@ namespace anyaccel::ops::shm {
 
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{128} * 1024;  // a few of them stay in a core's second cache
+constexpr std::size_t kChunk =
+    std::size_t{128} * 1024;  // a few of them stay in a core's second cache
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
@@ -24,7 +25,7 @@ std::string cut(std::string text) {
 /// Where memory may lie, the best first.
 struct Candidate {
   std::string folder;  // empty: no file
-  bool named;          // for ranks that cannot see rank 0's process, in other containers of the node
+  bool named;  // for ranks that cannot see rank 0's process, in other containers of the node
 };
 
 std::vector<Candidate> candidates() {
@@ -33,8 +34,8 @@ std::vector<Candidate> candidates() {
   return {{"", false}, {"/dev/shm", true}};
 }
 
-/// What rank 0 says: memory, or why there is none; and whether another try follows. All ranks do as it says, whatever their own
-/// variables are.
+/// What rank 0 says: memory, or why there is none; and whether another try follows. All ranks do as
+/// it says, whatever their own variables are.
 struct Offer {
   std::string kind;  // "memory", "none", or "refused": an error of whoever chose the folder
   bool more = false;
@@ -43,7 +44,8 @@ struct Offer {
   std::string text;  // a path, or the reason
 
   std::string packed() const {
-    return kind + (more ? " 1 " : " 0 ") + (token.empty() ? "-" : token) + " " + std::to_string(bytes) + " " + text;
+    return kind + (more ? " 1 " : " 0 ") + (token.empty() ? "-" : token) + " " +
+           std::to_string(bytes) + " " + text;
   }
   static Offer unpacked(const std::string& packed) {
     Offer offer;
@@ -55,26 +57,30 @@ struct Offer {
   }
 };
 
-Offer make_offer(const Candidate& candidate, const Options& options, std::shared_ptr<Memory>& memory) {
+Offer make_offer(const Candidate& candidate, const Options& options,
+                 std::shared_ptr<Memory>& memory) {
   const auto bytes = bytes_for(options);
   try {
-    memory = std::make_shared<Memory>(candidate.folder.empty() ? Memory::anonymous(bytes)
-                                      : candidate.named        ? Memory::file(candidate.folder, bytes)
-                                                               : Memory::in_folder(candidate.folder, bytes));
+    memory =
+        std::make_shared<Memory>(candidate.folder.empty() ? Memory::anonymous(bytes)
+                                 : candidate.named        ? Memory::file(candidate.folder, bytes)
+                                                   : Memory::in_folder(candidate.folder, bytes));
     const auto token = random_token();
     prepare(memory->data(), options, token);
     if (memory->path().size() > kMaxPath)
       return {.kind = "none", .text = "the name of the folder for shared memory is too long"};
     return {.kind = "memory", .token = token, .bytes = bytes, .text = memory->path()};
   } catch (const Error& error) {
-    return {.kind = error.code() == ErrorCode::invalid_argument ? "refused" : "none", .text = error.what()};
+    return {.kind = error.code() == ErrorCode::invalid_argument ? "refused" : "none",
+            .text = error.what()};
   } catch (const std::exception& error) {
     return {.kind = "none", .text = error.what()};
   }
 }
 
 /// This rank's place in what rank 0 offers; `memory` is rank 0's own.
-std::unique_ptr<Communicator> take(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory) {
+std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
+                                   std::shared_ptr<Memory>& memory) {
   const auto bytes = bytes_for(options);
   if (offer.bytes != bytes)
     throw Error(ErrorCode::invalid_argument, "shm_comm",
@@ -85,14 +91,16 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options, s
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
     // Another machine may have a process of that number with an open file of that number.
     if (!has_token(memory->data(), offer.token))
-      throw Error(ErrorCode::unavailable, "shm_comm", {.what = "what rank 0 offers is not on this node"});
+      throw Error(ErrorCode::unavailable, "shm_comm",
+                  {.what = "what rank 0 offers is not on this node"});
     memory->share_name();
   }
   return std::make_unique<Communicator>(memory, options);
 }
 
 /// A communicator when every rank has its place, else the first rank's reason on all.
-Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory, const Exchange& exchange) {
+Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory,
+                const Exchange& exchange) {
   std::unique_ptr<Communicator> made;
   std::string problem;
   try {
@@ -103,7 +111,8 @@ Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memo
   const auto answers = exchange(made ? kYes : cut(problem));
   if (memory) memory->remove_name();  // all that will ever map it have
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
-    if (answers[rank] != kYes) return {nullptr, "rank " + std::to_string(rank) + ": " + answers[rank]};
+    if (answers[rank] != kYes)
+      return {nullptr, "rank " + std::to_string(rank) + ": " + answers[rank]};
   return {std::move(made), ""};
 }
 
@@ -127,11 +136,13 @@ std::size_t slots_offset(int size) {
 }
 
 std::size_t bytes_for(const Options& options) {
-  return slots_offset(options.size) + static_cast<std::size_t>(options.size) * kSlots * chunk_bytes_of(options);
+  return slots_offset(options.size) +
+         static_cast<std::size_t>(options.size) * kSlots * chunk_bytes_of(options);
 }
 
 void prepare(void* memory, const Options& /*options*/, const std::string& token) {
-  std::memcpy(memory, token.data(), std::min<std::size_t>(token.size(), 32));  // all else begins as zero
+  std::memcpy(memory, token.data(),
+              std::min<std::size_t>(token.size(), 32));  // all else begins as zero
 }
 
 bool has_token(const void* memory, const std::string& token) noexcept {
@@ -140,9 +151,10 @@ bool has_token(const void* memory, const std::string& token) noexcept {
 
 Connected connect(const Options& options, const Exchange& exchange) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
-    throw Error(ErrorCode::invalid_argument, "shm_comm",
-                {.what = "no such rank",
-                 .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
+    throw Error(
+        ErrorCode::invalid_argument, "shm_comm",
+        {.what = "no such rank",
+         .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   if (options.size > kMaxRanks)
     throw Error(ErrorCode::unsupported, "shm_comm",
                 {.what = "the group is too large",
@@ -158,7 +170,8 @@ Connected connect(const Options& options, const Exchange& exchange) {
       mine.more = i + 1 < kinds.size() && mine.kind != "refused";
     }
     const auto offer = Offer::unpacked(exchange(cut(options.rank == 0 ? mine.packed() : "")).at(0));
-    if (offer.kind == "refused") throw Error(ErrorCode::invalid_argument, "shm_comm", {.what = offer.text});
+    if (offer.kind == "refused")
+      throw Error(ErrorCode::invalid_argument, "shm_comm", {.what = offer.text});
     if (offer.kind == "memory") {
       auto connected = agree(offer, options, memory, exchange);
       if (connected.communicator) return connected;

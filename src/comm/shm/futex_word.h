@@ -23,8 +23,8 @@ class FutexWord {
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all();
   }
 
-  /// Returns when the word is no longer what it was, sometimes earlier, and after `most` at the latest. `wanted`: do not sleep
-  /// when it is there already.
+  /// Returns when the word is no longer what it was, sometimes earlier, and after `most` at the
+  /// latest. `wanted`: do not sleep when it is there already.
   void sleep_until_changed(std::uint32_t wanted, std::chrono::nanoseconds most) noexcept {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const auto now = value_.load(std::memory_order_seq_cst);
@@ -36,7 +36,9 @@ class FutexWord {
     sleepers_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  void wake_all() noexcept { ::syscall(SYS_futex, &value_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+  void wake_all() noexcept {
+    ::syscall(SYS_futex, &value_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  }
 
  private:
   std::atomic<std::uint32_t> value_;

@@ -1,4 +1,5 @@
-// What lies in a group's shared memory: who is there, the words that ranks wait on, and each rank's slots for data.
+// What lies in a group's shared memory: who is there, the words that ranks wait on, and each rank's
+// slots for data.
 #pragma once
 
 #include <array>
@@ -14,12 +15,15 @@ inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
 inline constexpr std::size_t kMaxWords = 256;
 inline constexpr std::size_t kLine = 128;  // two cache lines, because they are fetched in pairs
-inline constexpr std::size_t kWholeBytes = std::size_t{16} * 1024;  // up to here one round is faster than two
+inline constexpr std::size_t kWholeBytes =
+    std::size_t{16} * 1024;  // up to here one round is faster than two
 
 void spin_pause() noexcept;
 
 /// Whether round `a` comes after round `b`; numbers wrap.
-inline bool after(std::uint32_t a, std::uint32_t b) noexcept { return static_cast<std::int32_t>(a - b) > 0; }
+inline bool after(std::uint32_t a, std::uint32_t b) noexcept {
+  return static_cast<std::int32_t>(a - b) > 0;
+}
 
 /// The CPUs that this thread may run on; none where the system does not say.
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept;

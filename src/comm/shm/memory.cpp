@@ -27,17 +27,20 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;                           // between making a file and holding it, where one cannot be made without a name
+    60;  // between making a file and holding it, where one cannot be made without a name
 constexpr int kMaking = 1 << 20;  // the place that the maker of a file holds, beyond those of ranks
 
-std::string mib(unsigned long long bytes) { return std::to_string((bytes + 1048575) / 1048576) + " MiB"; }
+std::string mib(unsigned long long bytes) {
+  return std::to_string((bytes + 1048575) / 1048576) + " MiB";
+}
 
 [[noreturn]] void too_small(const std::string& place, const std::string& got, std::size_t bytes) {
   throw Error(ErrorCode::unavailable, kWhere,
               {.what = "there is not enough shared memory in " + place,
                .got = got,
                .want = mib(bytes),
-               .hint = "give the container more (--shm-size), remove old files there, or unset ANYACCEL_SHM_DIR"});
+               .hint = "give the container more (--shm-size), remove old files there, or unset "
+                       "ANYACCEL_SHM_DIR"});
 }
 
 /// Closes on every way out, unless released.
@@ -60,8 +63,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// A lock of an open file, not of a process: other descriptors of the file, opened and closed by whatever part of the process, do
-/// not take it away.
+/// A lock of an open file, not of a process: other descriptors of the file, opened and closed by
+/// whatever part of the process, do not take it away.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -75,15 +78,18 @@ std::string path_of(int descriptor) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
 }
 
-/// A file without a name in a folder of this machine, or with one where the file system cannot do that.
+/// A file without a name in a folder of this machine, or with one where the file system cannot do
+/// that.
 int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "there is no folder for shared memory", .got = folder + ": " + std::strerror(errno)});
+                {.what = "there is no folder for shared memory",
+                 .got = folder + ": " + std::strerror(errno)});
   if (!is_local(static_cast<unsigned long>(about.f_type))) {
     char type[20];
-    std::snprintf(type, sizeof(type), "0x%lx", static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
+    std::snprintf(type, sizeof(type), "0x%lx",
+                  static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "shared memory cannot lie on a network's file system",
                  .got = folder + ", of type " + type,
@@ -94,11 +100,13 @@ int make_file(const std::string& folder, std::string& name) {
   name.clear();
   if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT)) {
     name = folder + "/" + kPrefix + random_token();
-    made = ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
+    made =
+        ::open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
   }
   if (made < 0)
     throw Error(ErrorCode::io, kWhere,
-                {.what = "no file can be made for shared memory", .got = folder + ": " + std::strerror(errno)});
+                {.what = "no file can be made for shared memory",
+                 .got = folder + ": " + std::strerror(errno)});
   return made;
 }
 
@@ -112,8 +120,8 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
 
 }  // namespace
 
-/// All memory of this process. A forked child lets go of what it inherited: an open or mapped file would hold the places of a dead
-/// parent.
+/// All memory of this process. A forked child lets go of what it inherited: an open or mapped file
+/// would hold the places of a dead parent.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;
@@ -222,7 +230,8 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
     // Held before it has a name: nobody takes it for a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
-      throw Error(ErrorCode::unavailable, kWhere, {.what = "a file cannot be locked", .got = std::strerror(errno)});
+      throw Error(ErrorCode::unavailable, kWhere,
+                  {.what = "a file cannot be locked", .got = std::strerror(errno)});
     check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
     if (path.empty()) {
@@ -230,7 +239,8 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
       const auto self = "/proc/self/fd/" + std::to_string(made.number);
       if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
         throw Error(ErrorCode::io, kWhere,
-                    {.what = "shared memory cannot be given a name", .got = name + ": " + std::strerror(errno)});
+                    {.what = "shared memory cannot be given a name",
+                     .got = name + ": " + std::strerror(errno)});
       path = name;
     }
   } catch (...) {
@@ -242,7 +252,8 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
 
 Memory Memory::open(const std::string& path, std::size_t bytes) {
   const auto fail = [&](const std::string& got) {
-    throw Error(ErrorCode::unavailable, kWhere, {.what = "memory of another rank cannot be opened", .got = got});
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = "memory of another rank cannot be opened", .got = got});
   };
   Descriptor made(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (made.number < 0) fail(path + ": " + std::strerror(errno));
@@ -255,12 +266,13 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// The system takes the lock back when the process ends: no reused process id can keep it, and it is seen from another process
-// namespace.
+// The system takes the lock back when the process ends: no reused process id can keep it, and it is
+// seen from another process namespace.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
-    throw Error(ErrorCode::unavailable, kWhere, {.what = "a rank's place is taken", .got = std::strerror(errno)});
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = "a rank's place is taken", .got = std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {
@@ -276,8 +288,9 @@ void remove_leftovers(const std::string& folder) noexcept {
     if (std::strncmp(entry->d_name, kPrefix, std::strlen(kPrefix)) != 0) continue;
     struct stat about {};
     const int folder_number = ::dirfd(entries);
-    if (::fstatat(folder_number, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(about.st_mode) ||
-        about.st_uid != ::geteuid() || std::time(nullptr) - about.st_mtime < kLeftoverSeconds)
+    if (::fstatat(folder_number, entry->d_name, &about, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(about.st_mode) || about.st_uid != ::geteuid() ||
+        std::time(nullptr) - about.st_mtime < kLeftoverSeconds)
       continue;
     const Descriptor file(::openat(folder_number, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct flock lock {};

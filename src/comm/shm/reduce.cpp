@@ -22,8 +22,9 @@ extern const Kernels kernels_avx512;
 #endif
 
 const char* to_string(Kind kind) noexcept {
-  static constexpr const char* kNames[] = {"float32", "float64", "float16", "bfloat16", "int8",   "uint8", "int16",
-                                           "uint16",  "int32",   "uint32",  "int64",    "uint64", "bool"};
+  static constexpr const char* kNames[] = {"float32", "float64", "float16", "bfloat16", "int8",
+                                           "uint8",   "int16",   "uint16",  "int32",    "uint32",
+                                           "int64",   "uint64",  "bool"};
   const auto number = static_cast<std::size_t>(kind);
   return number < sizeof(kNames) / sizeof(kNames[0]) ? kNames[number] : "no dtype";
 }
@@ -62,7 +63,8 @@ const Kernels* kernels(const char* name) {
                ? &kernels_avx512
                : nullptr;
   if (std::strcmp(name, "avx2") == 0)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels_avx2 : nullptr;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? &kernels_avx2
+                                                                           : nullptr;
 #endif
   return std::strcmp(name, kBaseline.name) == 0 ? &kBaseline : nullptr;
 }

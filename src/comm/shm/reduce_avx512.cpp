@@ -1,5 +1,5 @@
-// The loops of floats with AVX-512, called where the CPU has it; integers, which wait for memory, are AVX2's. Empty on other
-// architectures.
+// The loops of floats with AVX-512, called where the CPU has it; integers, which wait for memory,
+// are AVX2's. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -10,8 +10,9 @@ extern const Kernels kernels_avx2;
 }
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
-                             apply_to = function)
+#pragma clang attribute push(                                                    \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
+    apply_to = function)
 #else
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma,prefer-vector-width=512")

@@ -1,6 +1,7 @@
-// The loops, compiled once for each instruction set: the source that includes this defines ANYACCEL_SHM_SET first.
-// Everything is in that set's namespace, and nothing inline of the standard library is used, so that the linker cannot take
-// one set's code for another's. That source includes reduce.h, <cstring> and <immintrin.h> before it sets the target.
+// The loops, compiled once for each instruction set: the source that includes this defines
+// ANYACCEL_SHM_SET first. Everything is in that set's namespace, and nothing inline of the standard
+// library is used, so that the linker cannot take one set's code for another's. That source
+// includes reduce.h, <cstring> and <immintrin.h> before it sets the target.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -8,8 +9,8 @@
 #define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Loops are vectorized once, not at each place that calls them: that is most of the compiler's time, and a call is nothing beside
-// the hundreds of numbers of a loop.
+// Loops are vectorized once, not at each place that calls them: that is most of the compiler's
+// time, and a call is nothing beside the hundreds of numbers of a loop.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 
 namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
@@ -124,12 +125,14 @@ std::uint32_t rounded_bf16(float value) {
 
 ANYACCEL_SHM_ONCE void widen_bf16(const std::uint16_t* from, float* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
-  for (std::size_t i = 0; i < count; ++i) to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = as_float(static_cast<std::uint32_t>(from[i]) << 16);
 }
 
 ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::size_t count) {
   ANYACCEL_SHM_LOOP
-  for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = static_cast<std::uint16_t>(rounded_bf16(from[i]) >> 16);
 }
 
 #if defined(ANYACCEL_SHM_AVX512)
@@ -144,32 +147,35 @@ __m512i rounded_bf16(__m512 value) {
 }
 
 /// The sums or averages of whole vectors; returns how many numbers that were.
-std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
-                     float factor) {
+std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b,
+                     std::size_t count, float factor) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
   const __m512 by = _mm512_set1_ps(factor);
   std::size_t i = 0;
   for (; i + 32 <= count; i += 32) {
     const __m512i x = _mm512_loadu_si512(a + i);
     const __m512i y = _mm512_loadu_si512(b + i);
-    __m512 low =
-        _mm512_add_ps(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)), _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)));
-    __m512 high =
-        _mm512_add_ps(_mm512_castsi512_ps(_mm512_and_si512(x, upper)), _mm512_castsi512_ps(_mm512_and_si512(y, upper)));
+    __m512 low = _mm512_add_ps(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
+                               _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)));
+    __m512 high = _mm512_add_ps(_mm512_castsi512_ps(_mm512_and_si512(x, upper)),
+                                _mm512_castsi512_ps(_mm512_and_si512(y, upper)));
     if (factor != 1.0F) {
       low = _mm512_mul_ps(low, by);
       high = _mm512_mul_ps(high, by);
     }
     _mm512_storeu_si512(
-        out + i, _mm512_mask_blend_epi16(0xaaaaaaaaU, _mm512_srli_epi32(rounded_bf16(low), 16), rounded_bf16(high)));
+        out + i, _mm512_mask_blend_epi16(0xaaaaaaaaU, _mm512_srli_epi32(rounded_bf16(low), 16),
+                                         rounded_bf16(high)));
   }
   return i;
 }
 #endif
 
-/// Two ranks in one pass, numbers in pairs: nothing has to be packed, and no accumulators are kept in memory.
+/// Two ranks in one pass, numbers in pairs: nothing has to be packed, and no accumulators are kept
+/// in memory.
 template <class Op>
-void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count, int by) {
+void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
+              int by) {
   const float factor = by > 1 ? 0.5F : 1.0F;  // exact, as dividing by two is
 #if defined(ANYACCEL_SHM_AVX512)
   if constexpr (IsSum<Op>::value) {
@@ -195,7 +201,9 @@ void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b
   }
   if (count % 2 != 0) {
     const auto last = count - 1;
-    const auto value = Op::of(as_float(std::uint32_t{a[last]} << 16), as_float(std::uint32_t{b[last]} << 16)) * factor;
+    const auto value =
+        Op::of(as_float(std::uint32_t{a[last]} << 16), as_float(std::uint32_t{b[last]} << 16)) *
+        factor;
     out[last] = static_cast<std::uint16_t>(rounded_bf16(value) >> 16);
   }
 }
@@ -241,17 +249,20 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
     __builtin_memcpy(&bits, &magnitude, sizeof(bits));
     return static_cast<std::uint16_t>(sign | (bits - 0x3f000000U));
   }
-  bits += 0xc8000fffU + (bits >> 13 & 1U);  // exponent from bias 127 to 15, and half of the last place
+  bits +=
+      0xc8000fffU + (bits >> 13 & 1U);  // exponent from bias 127 to 15, and half of the last place
   return static_cast<std::uint16_t>(sign | bits >> 13);
 }
 ANYACCEL_SHM_ONCE void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
   std::size_t i = 0;
 #if defined(ANYACCEL_SHM_AVX512)
   for (; i + 16 <= count; i += 16)
-    _mm512_storeu_ps(to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
+    _mm512_storeu_ps(
+        to + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i))));
 #elif defined(ANYACCEL_SHM_F16C)
   for (; i + 8 <= count; i += 8)
-    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
+    _mm256_storeu_ps(to + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i))));
 #endif
   for (; i < count; ++i) to[i] = widen_one(from[i]);
 }
@@ -259,24 +270,32 @@ ANYACCEL_SHM_ONCE void narrow_f16(const float* from, std::uint16_t* to, std::siz
   std::size_t i = 0;
 #if defined(ANYACCEL_SHM_AVX512)
   for (; i + 16 <= count; i += 16)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256(
+        reinterpret_cast<__m256i*>(to + i),
+        _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #elif defined(ANYACCEL_SHM_F16C)
   for (; i + 8 <= count; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm_storeu_si128(
+        reinterpret_cast<__m128i*>(to + i),
+        _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 #endif
   for (; i < count; ++i) to[i] = narrow_one(from[i]);
 }
 #endif
 
 struct Bf16 {
-  static void widen(const std::uint16_t* from, float* to, std::size_t n) { widen_bf16(from, to, n); }
-  static void narrow(const float* from, std::uint16_t* to, std::size_t n) { narrow_bf16(from, to, n); }
+  static void widen(const std::uint16_t* from, float* to, std::size_t n) {
+    widen_bf16(from, to, n);
+  }
+  static void narrow(const float* from, std::uint16_t* to, std::size_t n) {
+    narrow_bf16(from, to, n);
+  }
 };
 struct F16 {
   static void widen(const std::uint16_t* from, float* to, std::size_t n) { widen_f16(from, to, n); }
-  static void narrow(const float* from, std::uint16_t* to, std::size_t n) { narrow_f16(from, to, n); }
+  static void narrow(const float* from, std::uint16_t* to, std::size_t n) {
+    narrow_f16(from, to, n);
+  }
 };
 
 template <class Half, class Op>
@@ -312,7 +331,8 @@ void fold_float(Kind kind, void* out, const void* const* in, int ranks, std::siz
 
 #if !defined(ANYACCEL_SHM_INTEGERS_OF)
 template <class Op>
-void fold_unsigned(std::size_t width, void* out, const void* const* in, int ranks, std::size_t count) {
+void fold_unsigned(std::size_t width, void* out, const void* const* in, int ranks,
+                   std::size_t count) {
   switch (width) {
     case 1: return fold<std::uint8_t, Op>(out, in, ranks, count, 1);
     case 2: return fold<std::uint16_t, Op>(out, in, ranks, count, 1);
@@ -322,7 +342,8 @@ void fold_unsigned(std::size_t width, void* out, const void* const* in, int rank
 }
 
 template <class Op>
-void fold_signed(std::size_t width, void* out, const void* const* in, int ranks, std::size_t count) {
+void fold_signed(std::size_t width, void* out, const void* const* in, int ranks,
+                 std::size_t count) {
   switch (width) {
     case 1: return fold<std::int8_t, Op>(out, in, ranks, count, 1);
     case 2: return fold<std::int16_t, Op>(out, in, ranks, count, 1);
@@ -350,7 +371,8 @@ void fold_kind(Kind kind, void* out, const void* const* in, int ranks, std::size
   fold_float<Op>(kind, out, in, ranks, count, by);
 }
 
-void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks, std::size_t count) {
+void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks,
+                std::size_t count) {
   if (kind == Kind::boolean) {  // 0 and 1: as NCCL, the sum of truths is truth when one is
     kind = Kind::u8;
     reduce = reduce == Reduce::sum || reduce == Reduce::max ? Reduce::max : Reduce::min;

@@ -13,14 +13,16 @@ struct Kind {
   std::unique_ptr<Queue> (*make)(unsigned);
 };
 
-constexpr std::array<Kind, 3> kKinds{
-    {{"io_uring", &make_uring_queue}, {"libaio", &make_libaio_queue}, {"threads", &make_thread_queue}}};
+constexpr std::array<Kind, 3> kKinds{{{"io_uring", &make_uring_queue},
+                                      {"libaio", &make_libaio_queue},
+                                      {"threads", &make_thread_queue}}};
 
 }  // namespace
 
 Choice choose_queue(const std::string& wanted, unsigned depth) {
   const bool any = wanted.empty() || wanted == "auto";
-  const auto named = std::find_if(kKinds.begin(), kKinds.end(), [&](const Kind& kind) { return wanted == kind.name; });
+  const auto named = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const Kind& kind) { return wanted == kind.name; });
   if (!any && named == kKinds.end())
     throw Error(ErrorCode::invalid_argument, "aio_handle",
                 {.what = "unknown way to do input and output",

@@ -15,16 +15,21 @@ namespace anyaccel::ops::aio {
 
 void Request::check() const {
   if (error_ == 0) return;
-  const auto place =
-      std::string(job_.write ? "writing " : "reading ") + path_ + " at byte " + std::to_string(error_at_);
-  if (error_ == ECANCELED) throw Error(ErrorCode::interrupted, "aio_handle", {.what = place + " was cancelled"});
+  const auto place = std::string(job_.write ? "writing " : "reading ") + path_ + " at byte " +
+                     std::to_string(error_at_);
+  if (error_ == ECANCELED)
+    throw Error(ErrorCode::interrupted, "aio_handle", {.what = place + " was cancelled"});
   if (error_ < 0)
-    throw Error(ErrorCode::io, "aio_handle",
-                {.what = place + " met the file's end", .want = std::to_string(job_.range.end) + " bytes"});
+    throw Error(
+        ErrorCode::io, "aio_handle",
+        {.what = place + " met the file's end", .want = std::to_string(job_.range.end) + " bytes"});
   std::string hint;
   if (error_ == EFAULT)
-    hint = "give memory that stays, and synchronize first where a copy to or from this pinned memory is on its way";
-  if (error_ == EAGAIN) hint = "the system had no room for the request; try again when less is under way";
+    hint =
+        "give memory that stays, and synchronize first where a copy to or from this pinned memory "
+        "is on its way";
+  if (error_ == EAGAIN)
+    hint = "the system had no room for the request; try again when less is under way";
   if (!why_.empty()) hint = why_;
   if (error_ == ENOSPC) hint = "make room; what the range holds now is not known";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
@@ -46,16 +51,20 @@ std::shared_ptr<Engine> Engine::make(Options options) {
 Engine::Engine(Options options) : options_(std::move(options)), process_(::getpid()) {
   const auto require = [](bool good, const char* what, std::int64_t got, const char* want) {
     if (!good)
-      throw Error(ErrorCode::invalid_argument, "aio_handle", {.what = what, .got = std::to_string(got), .want = want});
+      throw Error(ErrorCode::invalid_argument, "aio_handle",
+                  {.what = what, .got = std::to_string(got), .want = want});
   };
   // One system call moves less than 2 GiB.
-  require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "bad block_size", options_.block_bytes,
-          "1 to 1073741824 bytes");
-  require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "bad queue_depth", options_.queue_depth,
-          "1 to 4096");
-  require(options_.workers > 0 && options_.workers <= 256, "bad intra_op_parallelism", options_.workers, "1 to 256");
+  require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "bad block_size",
+          options_.block_bytes, "1 to 1073741824 bytes");
+  require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "bad queue_depth",
+          options_.queue_depth, "1 to 4096");
+  require(options_.workers > 0 && options_.workers <= 256, "bad intra_op_parallelism",
+          options_.workers, "1 to 256");
   if (!options_.make_queue)
-    options_.make_queue = [wanted = options_.queue](unsigned depth) { return choose_queue(wanted, depth); };
+    options_.make_queue = [wanted = options_.queue](unsigned depth) {
+      return choose_queue(wanted, depth);
+    };
   try {
     ensure_release_thread();
     for (int i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this));
@@ -80,13 +89,15 @@ void Engine::require_same_process() const {
 std::shared_ptr<Request> Engine::start(Job job) {
   require_same_process();
   if (job.range.begin < 0 || job.range.end < job.range.begin)
-    throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = "bad file_offset", .got = std::to_string(job.range.begin), .want = "0 or more"});
+    throw Error(
+        ErrorCode::invalid_argument, "aio_handle",
+        {.what = "bad file_offset", .got = std::to_string(job.range.begin), .want = "0 or more"});
   if (job.write) {
     if (job.range.bytes() > options_.block_bytes) job.file->reserve(job.range);
   } else if (const auto size = job.file->size(); job.range.end > size) {
     throw Error(ErrorCode::io, "aio_handle",
-                {.what = job.file->path() + " is too short to read from byte " + std::to_string(job.range.begin),
+                {.what = job.file->path() + " is too short to read from byte " +
+                         std::to_string(job.range.begin),
                  .got = std::to_string(size) + " bytes",
                  .want = std::to_string(job.range.end)});
   }

@@ -43,8 +43,9 @@ const char* kind(mode_t mode) {
 void require_file(const std::string& path, const struct stat& about) {
   if (S_ISREG(about.st_mode) || S_ISBLK(about.st_mode)) return;
   if (S_ISDIR(about.st_mode)) fail("opening", path, EISDIR);
-  throw Error(ErrorCode::invalid_argument, "aio_handle",
-              {.what = path + " has no offsets", .got = kind(about.st_mode), .want = "a file or a disk"});
+  throw Error(
+      ErrorCode::invalid_argument, "aio_handle",
+      {.what = path + " has no offsets", .got = kind(about.st_mode), .want = "a file or a disk"});
 }
 
 /// Of an open file; opened without waiting, which is not how it is to be used.
@@ -66,19 +67,22 @@ File::~File() { ::close(descriptor_); }
 
 void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
-  // What a file system changes as a whole. Much larger values are no blocks but what it would like to be asked for.
+  // What a file system changes as a whole. Much larger values are no blocks but what it would like
+  // to be asked for.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
     if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
 #ifdef STATX_DIOALIGN
   struct statx about {};
-  if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) != 0 || (about.stx_mask & STATX_DIOALIGN) == 0)
+  if (::statx(descriptor_, "", AT_EMPTY_PATH, STATX_DIOALIGN, &about) != 0 ||
+      (about.stx_mask & STATX_DIOALIGN) == 0)
     return;
   if (about.stx_dio_offset_align == 0) {
     stop_direct();
     return;
   }
-  // Workers' own memory is made for no more than this; a file system with larger units (extents) gets plain reads and writes.
+  // Workers' own memory is made for no more than this; a file system with larger units (extents)
+  // gets plain reads and writes.
   if (about.stx_dio_offset_align > kMaxUnit || about.stx_dio_mem_align > kMemoryAlignment) {
     stop_direct();
     return;
@@ -106,17 +110,21 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
     throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = where + " cannot be written", .got = flags < 0 ? std::strerror(errno) : "a read-only one"});
+                {.what = where + " cannot be written",
+                 .got = flags < 0 ? std::strerror(errno) : "a read-only one"});
   if (::lseek(descriptor, 0, SEEK_CUR) < 0)
     throw Error(ErrorCode::invalid_argument, "aio_handle",
                 {.what = where + " has no offsets", .got = std::strerror(errno), .want = "a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
-  // Opened again: the caller may close its own while we write, we may change flags, and O_APPEND would ignore offsets.
+  // Opened again: the caller may close its own while we write, we may change flags, and O_APPEND
+  // would ignore offsets.
   bool direct = (flags & O_DIRECT) != 0;
   const auto link = "/proc/self/fd/" + std::to_string(descriptor);
-  int own = direct ? open_direct(link.c_str(), O_WRONLY, direct) : open_retrying(link.c_str(), O_WRONLY);
-  if (own < 0 && (flags & (O_APPEND | O_DIRECT)) == 0) own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  int own =
+      direct ? open_direct(link.c_str(), O_WRONLY, direct) : open_retrying(link.c_str(), O_WRONLY);
+  if (own < 0 && (flags & (O_APPEND | O_DIRECT)) == 0)
+    own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (own < 0) fail("opening again", where, errno);
   std::unique_ptr<File> file(new File(own, where, direct));
   require_file(where, own);
@@ -126,7 +134,8 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
 
 void File::join_write_conflicts() {
   struct stat about {};
-  if (::fstat(descriptor_, &about) == 0) write_conflicts_ = WriteConflicts::of(about.st_dev, about.st_ino);
+  if (::fstat(descriptor_, &about) == 0)
+    write_conflicts_ = WriteConflicts::of(about.st_dev, about.st_ino);
 }
 
 bool File::stop_direct() noexcept {
@@ -151,7 +160,8 @@ void File::reserve(const Range& range) const {
     answer = ::fallocate(descriptor_, 0, from, range.end - from);
   } while (answer != 0 && errno == EINTR);
   // Other failures mean that this file system cannot reserve; the writes then say what is wrong.
-  if (answer != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) fail("reserving space in", path_, errno);
+  if (answer != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
+    fail("reserving space in", path_, errno);
 }
 
 }  // namespace anyaccel::ops::aio

@@ -1,4 +1,5 @@
-// The kernel's older asynchronous calls, which libaio wraps, called directly: the library is not needed.
+// The kernel's older asynchronous calls, which libaio wraps, called directly: the library is not
+// needed.
 #include <linux/aio_abi.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -53,7 +54,8 @@ std::size_t LibaioQueue::submit(Transfer* const* transfers, std::size_t count) {
     batch_.push_back(command);
   }
   if (batch_.empty()) return 0;
-  const auto taken = ::syscall(__NR_io_submit, context_, static_cast<long>(batch_.size()), batch_.data());
+  const auto taken =
+      ::syscall(__NR_io_submit, context_, static_cast<long>(batch_.size()), batch_.data());
   const int error = errno;
   std::size_t started = taken > 0 ? static_cast<std::size_t>(taken) : 0;
   for (std::size_t i = started; i < batch_.size(); ++i) free_.push_back(batch_[i]);
@@ -72,10 +74,11 @@ void LibaioQueue::reap(std::size_t least, std::vector<Transfer*>& done) {
   while (found < least && free_.size() < commands_.size()) {
     const auto under_way = commands_.size() - free_.size();
     const auto missing = std::min(least - found, under_way);
-    const auto got = ::syscall(__NR_io_getevents, context_, static_cast<long>(missing), static_cast<long>(under_way),
-                               events_.data(), nullptr);
+    const auto got = ::syscall(__NR_io_getevents, context_, static_cast<long>(missing),
+                               static_cast<long>(under_way), events_.data(), nullptr);
     if (got < 0 && errno != EINTR)
-      throw Error(ErrorCode::internal, "libaio", {.what = std::string("io_getevents: ") + std::strerror(errno)});
+      throw Error(ErrorCode::internal, "libaio",
+                  {.what = std::string("io_getevents: ") + std::strerror(errno)});
     for (long i = 0; i < got; ++i) {
       auto* transfer = reinterpret_cast<Transfer*>(events_[static_cast<std::size_t>(i)].data);
       transfer->result = events_[static_cast<std::size_t>(i)].res;
@@ -88,6 +91,8 @@ void LibaioQueue::reap(std::size_t least, std::vector<Transfer*>& done) {
 
 }  // namespace
 
-std::unique_ptr<Queue> make_libaio_queue(unsigned depth) { return std::make_unique<LibaioQueue>(depth); }
+std::unique_ptr<Queue> make_libaio_queue(unsigned depth) {
+  return std::make_unique<LibaioQueue>(depth);
+}
 
 }  // namespace anyaccel::ops::aio

@@ -15,12 +15,19 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-inline std::int64_t round_down(std::int64_t value, std::int64_t unit) { return value / unit * unit; }
-inline std::int64_t round_up(std::int64_t value, std::int64_t unit) { return round_down(value + unit - 1, unit); }
-inline bool is_whole(const Range& range, std::int64_t unit) { return range.begin % unit == 0 && range.end % unit == 0; }
+inline std::int64_t round_down(std::int64_t value, std::int64_t unit) {
+  return value / unit * unit;
+}
+inline std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return round_down(value + unit - 1, unit);
+}
+inline bool is_whole(const Range& range, std::int64_t unit) {
+  return range.begin % unit == 0 && range.end % unit == 0;
+}
 
-/// The first piece of a range: up to the next multiple of `unit` when it begins between two (the head), then whole units, at most
-/// `block` bytes of them, then what is less than a unit (the tail).
+/// The first piece of a range: up to the next multiple of `unit` when it begins between two (the
+/// head), then whole units, at most `block` bytes of them, then what is less than a unit (the
+/// tail).
 inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t block) {
   const auto head = round_up(range.begin, unit);
   if (head != range.begin) return {range.begin, std::min(head, range.end)};
@@ -29,15 +36,17 @@ inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t blo
   return {range.begin, std::min(whole, range.begin + std::max(round_down(block, unit), unit))};
 }
 
-/// At most `parts` neighbours of about the same size that together are the range, cut at multiples of `unit`, none but the
-/// last smaller than `block`.
-inline std::vector<Range> split(const Range& range, int parts, std::int64_t unit, std::int64_t block) {
+/// At most `parts` neighbours of about the same size that together are the range, cut at multiples
+/// of `unit`, none but the last smaller than `block`.
+inline std::vector<Range> split(const Range& range, int parts, std::int64_t unit,
+                                std::int64_t block) {
   std::vector<Range> out;
   const auto size = std::max(block, (range.bytes() + parts - 1) / parts);
   auto begin = range.begin;
   while (begin < range.end) {
-    const auto end =
-        static_cast<int>(out.size()) + 1 == parts ? range.end : std::min(range.end, round_up(begin + size, unit));
+    const auto end = static_cast<int>(out.size()) + 1 == parts
+                         ? range.end
+                         : std::min(range.end, round_up(begin + size, unit));
     out.push_back({begin, end});
     begin = end;
   }

@@ -21,8 +21,9 @@ void Worker::fail(Request& request, int error, std::int64_t at, const char* why)
   }
 }
 
-/// After an exception in a turn: what the system has is waited for, all requests here fail, and the worker goes on. When
-/// it cannot be waited for, the queue is of no use any more, and what it had is kept for ever.
+/// After an exception in a turn: what the system has is waited for, all requests here fail, and the
+/// worker goes on. When it cannot be waited for, the queue is of no use any more, and what it had
+/// is kept for ever.
 void Worker::recover() noexcept {
   int error = EIO;
   std::string why;

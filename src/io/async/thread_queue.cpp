@@ -27,7 +27,8 @@ class ThreadQueue final : public Queue {
     } catch (const std::system_error& error) {
       // With some of them it is only slower.
       if (threads_.empty())
-        throw Error(ErrorCode::unavailable, "threads", {.what = std::string("no thread can be made: ") + error.what()});
+        throw Error(ErrorCode::unavailable, "threads",
+                    {.what = std::string("no thread can be made: ") + error.what()});
     }
   }
   ~ThreadQueue() override {
@@ -70,8 +71,10 @@ class ThreadQueue final : public Queue {
       auto* transfer = waiting_.front();
       waiting_.pop_front();
       lock.unlock();
-      const auto moved = transfer->write ? ::pwrite(transfer->file, transfer->memory, transfer->bytes, transfer->offset)
-                                         : ::pread(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
+      const auto moved =
+          transfer->write
+              ? ::pwrite(transfer->file, transfer->memory, transfer->bytes, transfer->offset)
+              : ::pread(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
       transfer->result = moved < 0 ? -errno : moved;
       lock.lock();
       done_.push_back(transfer);  // reserved
@@ -92,6 +95,8 @@ class ThreadQueue final : public Queue {
 
 }  // namespace
 
-std::unique_ptr<Queue> make_thread_queue(unsigned depth) { return std::make_unique<ThreadQueue>(depth); }
+std::unique_ptr<Queue> make_thread_queue(unsigned depth) {
+  return std::make_unique<ThreadQueue>(depth);
+}
 
 }  // namespace anyaccel::ops::aio

@@ -1,4 +1,5 @@
-// io_uring by its system calls: no library is needed, and where the kernel or a sandbox refuses them, the reason is known.
+// io_uring by its system calls: no library is needed, and where the kernel or a sandbox refuses
+// them, the reason is known.
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -34,8 +35,10 @@ std::string why_refused(int error) {
 class Mapping {
  public:
   void map(int ring, std::size_t bytes, off_t what) {
-    void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
-    if (at == MAP_FAILED) throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
+    void* at =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
+    if (at == MAP_FAILED)
+      throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
     // A child must not touch the parent's ring.
     ::madvise(at, bytes, MADV_DONTFORK);
     start_ = static_cast<char*>(at);
@@ -74,7 +77,8 @@ class UringQueue final : public Queue {
   void require_read_and_write();
   int enter(unsigned submit, unsigned wait) {
     return static_cast<int>(::syscall(__NR_io_uring_enter, ring_.number, submit, wait,
-                                      wait > 0 || deferred_ ? IORING_ENTER_GETEVENTS : 0U, nullptr, 0));
+                                      wait > 0 || deferred_ ? IORING_ENTER_GETEVENTS : 0U, nullptr,
+                                      0));
   }
   std::size_t take(std::vector<Transfer*>& done);
 
@@ -91,31 +95,37 @@ class UringQueue final : public Queue {
 void UringQueue::open(unsigned depth) {
   // Completions are then handled by this thread when it asks, and interrupt nobody.
   for (const unsigned flags :
-       {IORING_SETUP_CLAMP | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, IORING_SETUP_CLAMP}) {
+       {IORING_SETUP_CLAMP | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
+        IORING_SETUP_CLAMP}) {
     params_ = {};
     params_.flags = flags;
     ring_.number = static_cast<int>(::syscall(__NR_io_uring_setup, depth, &params_));
     deferred_ = (flags & IORING_SETUP_DEFER_TASKRUN) != 0;
     if (ring_.number >= 0 || errno != EINVAL) break;
   }
-  if (ring_.number < 0) throw Error(ErrorCode::unavailable, "io_uring", {.what = why_refused(errno)});
+  if (ring_.number < 0)
+    throw Error(ErrorCode::unavailable, "io_uring", {.what = why_refused(errno)});
 }
 
 void UringQueue::require_read_and_write() {
   constexpr unsigned kOps = 256;
   std::vector<char> memory(sizeof(io_uring_probe) + kOps * sizeof(io_uring_probe_op));
   auto* probe = reinterpret_cast<io_uring_probe*>(memory.data());
-  const auto answer = ::syscall(__NR_io_uring_register, ring_.number, IORING_REGISTER_PROBE, probe, kOps);
+  const auto answer =
+      ::syscall(__NR_io_uring_register, ring_.number, IORING_REGISTER_PROBE, probe, kOps);
   if (answer != 0 || probe->last_op < IORING_OP_WRITE)
-    throw Error(ErrorCode::unavailable, "io_uring", {.what = "this kernel's io_uring is older than Linux 5.6"});
+    throw Error(ErrorCode::unavailable, "io_uring",
+                {.what = "this kernel's io_uring is older than Linux 5.6"});
 }
 
 UringQueue::UringQueue(unsigned depth) {
   open(depth);
   require_read_and_write();
   refused_.reserve(depth);
-  submissions_.map(ring_.number, params_.sq_off.array + params_.sq_entries * sizeof(unsigned), IORING_OFF_SQ_RING);
-  completions_.map(ring_.number, params_.cq_off.cqes + params_.cq_entries * sizeof(io_uring_cqe), IORING_OFF_CQ_RING);
+  submissions_.map(ring_.number, params_.sq_off.array + params_.sq_entries * sizeof(unsigned),
+                   IORING_OFF_SQ_RING);
+  completions_.map(ring_.number, params_.cq_off.cqes + params_.cq_entries * sizeof(io_uring_cqe),
+                   IORING_OFF_CQ_RING);
   entries_.map(ring_.number, params_.sq_entries * sizeof(io_uring_sqe), IORING_OFF_SQES);
 }
 
@@ -124,8 +134,9 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
   const unsigned mask = *submissions_.at<unsigned>(params_.sq_off.ring_mask);
   const unsigned start = *tail;
   // Never more than the completion ring can hold.
-  const auto room = std::min<std::size_t>(params_.sq_entries,
-                                          params_.cq_entries - std::min<std::size_t>(params_.cq_entries, under_way_));
+  const auto room = std::min<std::size_t>(
+      params_.sq_entries,
+      params_.cq_entries - std::min<std::size_t>(params_.cq_entries, under_way_));
   const auto wanted = static_cast<unsigned>(std::min(count, room));
   for (unsigned i = 0; i < wanted; ++i) {
     const Transfer& transfer = *transfers[i];
@@ -143,7 +154,8 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
   __atomic_store_n(tail, start + wanted, __ATOMIC_RELEASE);
   const int taken = wanted == 0 ? 0 : enter(wanted, 0);
   const auto started = static_cast<unsigned>(std::max(taken, 0));
-  // What the kernel did not take is offered again by the caller; nobody else looks at the ring in between.
+  // What the kernel did not take is offered again by the caller; nobody else looks at the ring in
+  // between.
   if (started < wanted) __atomic_store_n(tail, start + started, __ATOMIC_RELEASE);
   under_way_ += started;
   if (taken < 0 && errno != EAGAIN && errno != EBUSY && errno != EINTR) {
@@ -156,7 +168,8 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
 
 std::size_t UringQueue::take(std::vector<Transfer*>& done) {
   auto* head = completions_.at<unsigned>(params_.cq_off.head);
-  const unsigned tail = __atomic_load_n(completions_.at<unsigned>(params_.cq_off.tail), __ATOMIC_ACQUIRE);
+  const unsigned tail =
+      __atomic_load_n(completions_.at<unsigned>(params_.cq_off.tail), __ATOMIC_ACQUIRE);
   const unsigned mask = *completions_.at<unsigned>(params_.cq_off.ring_mask);
   const auto* entries = completions_.at<io_uring_cqe>(params_.cq_off.cqes);
   const unsigned start = *head;
@@ -177,14 +190,18 @@ void UringQueue::reap(std::size_t least, std::vector<Transfer*>& done) {
   found += take(done);
   while (found < least && under_way_ > 0) {
     const auto missing = std::min(least - found, under_way_);
-    if (enter(0, static_cast<unsigned>(missing)) < 0 && errno != EINTR && errno != EAGAIN && errno != EBUSY)
-      throw Error(ErrorCode::internal, "io_uring", {.what = std::string("io_uring_enter: ") + std::strerror(errno)});
+    if (enter(0, static_cast<unsigned>(missing)) < 0 && errno != EINTR && errno != EAGAIN &&
+        errno != EBUSY)
+      throw Error(ErrorCode::internal, "io_uring",
+                  {.what = std::string("io_uring_enter: ") + std::strerror(errno)});
     found += take(done);
   }
 }
 
 }  // namespace
 
-std::unique_ptr<Queue> make_uring_queue(unsigned depth) { return std::make_unique<UringQueue>(depth); }
+std::unique_ptr<Queue> make_uring_queue(unsigned depth) {
+  return std::make_unique<UringQueue>(depth);
+}
 
 }  // namespace anyaccel::ops::aio

@@ -131,7 +131,8 @@ bool Worker::claim(Block& block) {
 }
 
 void Worker::unclaim(Block& block) noexcept {
-  if (block.claimed) block.slice->request->job_.file->write_conflicts()->end(block.claim, block.claim_direct);
+  if (block.claimed)
+    block.slice->request->job_.file->write_conflicts()->end(block.claim, block.claim_direct);
   block.claimed = false;
 }
 
@@ -192,16 +193,19 @@ bool Worker::next_piece(Slice& slice, Range& piece) {
   return false;
 }
 
-/// Direct reads take whole units, writes exactly the piece. Where the caller's memory is not right for that, aligned memory stands in.
+/// Direct reads take whole units, writes exactly the piece. Where the caller's memory is not right
+/// for that, aligned memory stands in.
 void Worker::prepare(Slice& slice, const Range& piece) {
   auto& job = slice.request->job_;
   auto& file = *job.file;
   auto* memory = job.memory + (piece.begin - job.range.begin);
   const auto unit = file.unit();
   const bool direct = unit > 1;
-  const Range range = direct ? Range{round_down(piece.begin, unit), round_up(piece.end, unit)} : piece;
+  const Range range =
+      direct ? Range{round_down(piece.begin, unit), round_up(piece.end, unit)} : piece;
   char* bounce = nullptr;
-  if (direct && (range != piece || reinterpret_cast<std::uintptr_t>(memory) % file.memory_alignment() != 0)) {
+  if (direct &&
+      (range != piece || reinterpret_cast<std::uintptr_t>(memory) % file.memory_alignment() != 0)) {
     bounce = take_bounce();
     if (bounce == nullptr) return fail(*slice.request, ENOMEM, piece.begin);
     if (job.write) std::memcpy(bounce, memory, static_cast<std::size_t>(piece.bytes()));
@@ -272,7 +276,8 @@ void Worker::settle(Block& block) {
   }
   if (block.bounce != nullptr && !block.write)
     std::memcpy(request.job_.memory + (block.wanted.begin - request.job_.range.begin),
-                block.bounce + (block.wanted.begin - block.start), static_cast<std::size_t>(block.wanted.bytes()));
+                block.bounce + (block.wanted.begin - block.start),
+                static_cast<std::size_t>(block.wanted.bytes()));
   release(block);
 }
 
@@ -295,7 +300,8 @@ bool Worker::end_slice(Slice& slice) {
     slice.edges.swap(request.edges_);
   }
   if (!slice.edges.empty()) {
-    // Only now, when no direct write of this request is under way: the system may hold both in one piece of its cache.
+    // Only now, when no direct write of this request is under way: the system may hold both in one
+    // piece of its cache.
     request.job_.file->stop_direct();
     return false;
   }
@@ -306,8 +312,9 @@ bool Worker::end_slice(Slice& slice) {
 char* Worker::take_bounce() {
   if (free_bounces_.empty()) {
     const auto bytes = round_up(block_bytes_, kMaxUnit) + kMaxUnit;
-    Memory memory(static_cast<char*>(std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes))),
-                  &std::free);
+    Memory memory(
+        static_cast<char*>(std::aligned_alloc(kMemoryAlignment, static_cast<std::size_t>(bytes))),
+        &std::free);
     if (memory == nullptr) return nullptr;
     free_bounces_.push_back(memory.get());
     bounces_.push_back(std::move(memory));

@@ -74,7 +74,8 @@ class Worker {
   bool next_piece(Slice& slice, Range& piece);
   void prepare(Slice& slice, const Range& piece);
   void settle(Block& block);
-  static void fail(Request& request, int error, std::int64_t at, const char* why = nullptr) noexcept;
+  static void fail(Request& request, int error, std::int64_t at,
+                   const char* why = nullptr) noexcept;
   void release(Block& block) noexcept;
   bool end_slice(Slice& slice);
   char* take_bounce();

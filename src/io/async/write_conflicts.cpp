@@ -13,7 +13,9 @@ constexpr std::int64_t kPiece = 2 << 20;
 
 bool meet(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
 
-Range whole_pieces(const Range& range) { return {round_down(range.begin, kPiece), round_up(range.end, kPiece)}; }
+Range whole_pieces(const Range& range) {
+  return {round_down(range.begin, kPiece), round_up(range.end, kPiece)};
+}
 
 }  // namespace
 
@@ -33,10 +35,12 @@ std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
 
 bool WriteConflicts::begin(const Range& range, bool direct) {
   const std::lock_guard lock(mutex_);
-  // Those that wait are few and near each other, so nobody waits for ever: what comes later is elsewhere.
+  // Those that wait are few and near each other, so nobody waits for ever: what comes later is
+  // elsewhere.
   const auto& others = direct ? cached_ : direct_;
-  if (std::any_of(others.begin(), others.end(),
-                  [&](const Range& other) { return meet(whole_pieces(other), whole_pieces(range)); }))
+  if (std::any_of(others.begin(), others.end(), [&](const Range& other) {
+        return meet(whole_pieces(other), whole_pieces(range));
+      }))
     return false;
   (direct ? direct_ : cached_).push_back(range);
   return true;

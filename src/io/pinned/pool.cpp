@@ -38,7 +38,8 @@ std::int64_t parse_bytes(const std::string& text) {
   if (unit == "MiB") shift = 20;
   if (unit == "GiB") shift = 30;
   if (unit == "TiB") shift = 40;
-  if (failure != std::errc{} || number < 0 || shift < 0 || number > std::numeric_limits<std::int64_t>::max() >> shift)
+  if (failure != std::errc{} || number < 0 || shift < 0 ||
+      number > std::numeric_limits<std::int64_t>::max() >> shift)
     throw Error(ErrorCode::invalid_argument, "pin_memory",
                 {.what = "the limit of pinned memory makes no sense",
                  .got = text,
@@ -57,7 +58,8 @@ Pool& Pool::shared() {
   // Never destroyed: tensors may outlive every other static object.
   static auto* pool = [] {
     auto made = std::make_unique<Pool>();
-    if (const char* limit = std::getenv("ANYACCEL_PIN_MEMORY_LIMIT"); limit != nullptr && *limit != '\0')
+    if (const char* limit = std::getenv("ANYACCEL_PIN_MEMORY_LIMIT");
+        limit != nullptr && *limit != '\0')
       made->set_limit(parse_bytes(limit));
     return made.release();
   }();
@@ -66,7 +68,8 @@ Pool& Pool::shared() {
 
 void* Pool::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max() / 2)) fail(bytes, ENOMEM);
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max() / 2))
+    fail(bytes, ENOMEM);
   const auto size = whole_pages(bytes);
   std::unique_lock lock(mutex_);
   const int node = system_->current_node();
@@ -90,15 +93,16 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   const std::pair<const std::uintptr_t, Block>* best = nullptr;
   for (const auto& entry : blocks_) {
     const auto& block = entry.second;
-    if (block.used || block.node != node || block.size < size || block.size - size > block.size / 4) continue;
+    if (block.used || block.node != node || block.size < size || block.size - size > block.size / 4)
+      continue;
     if (best == nullptr || block.size < best->second.size) best = &entry;
   }
   if (best == nullptr) return std::nullopt;
   return best->first;
 }
 
-/// What the system says to a new block, asked without the pool's lock: pages are made while they are locked, which takes a second for
-/// some GiB.
+/// What the system says to a new block, asked without the pool's lock: pages are made while they
+/// are locked, which takes a second for some GiB.
 struct Pool::New {
   void* address = nullptr;
   int error = 0;
@@ -173,10 +177,11 @@ void Pool::fail(std::size_t bytes, int error) const {
       ErrorCode::out_of_memory, kWhere,
       {.what = std::string("the system refuses to lock memory: ") + std::strerror(error),
        .got = "a wish for " + std::to_string(bytes) + " bytes" + held,
-       .want =
-           endless ? "memory that is free" : "RLIMIT_MEMLOCK, now " + std::to_string(limit) + " bytes, to be higher",
+       .want = endless ? "memory that is free"
+                       : "RLIMIT_MEMLOCK, now " + std::to_string(limit) + " bytes, to be higher",
        .hint = endless ? "free memory on this machine or in its container"
-                       : "raise it: `ulimit -l`, LimitMEMLOCK= of a service, --ulimit memlock= of a container"});
+                       : "raise it: `ulimit -l`, LimitMEMLOCK= of a service, --ulimit memlock= of "
+                         "a container"});
 }
 
 bool Pool::retire(void* address) {
@@ -192,7 +197,8 @@ void Pool::give_back(void* address) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(reinterpret_cast<std::uintptr_t>(address));
   if (found == blocks_.end() || !found->second.used) return;
-  if (!found->second.retired) statistics_.used_bytes -= static_cast<std::int64_t>(found->second.size);
+  if (!found->second.retired)
+    statistics_.used_bytes -= static_cast<std::int64_t>(found->second.size);
   found->second.used = false;
 }
 

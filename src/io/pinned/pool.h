@@ -11,11 +11,13 @@
 
 namespace anyaccel::ops::pin {
 
-/// What the pool asks of the system; tests put their own in its place. The functions return 0 or an errno.
+/// What the pool asks of the system; tests put their own in its place. The functions return 0 or an
+/// errno.
 class System {
  public:
   virtual ~System() = default;
-  /// Null when there are no addresses or no memory. Called by several threads at once, as all of these.
+  /// Null when there are no addresses or no memory. Called by several threads at once, as all of
+  /// these.
   virtual void* map(std::size_t bytes) noexcept;
   virtual void unmap(void* address, std::size_t bytes) noexcept;
   virtual int lock(void* address, std::size_t bytes) noexcept;
@@ -31,27 +33,31 @@ struct Statistics {
   std::int64_t used_peak = 0;
   std::int64_t held_bytes = 0;  ///< locked, or being locked; free blocks too
   std::int64_t held_peak = 0;
-  std::int64_t limit = 0;      ///< highest held_bytes that the pool allows itself; 0: no limit but the system's
+  std::int64_t limit =
+      0;  ///< highest held_bytes that the pool allows itself; 0: no limit but the system's
   std::int64_t taken = 0;      ///< allocations
   std::int64_t reused = 0;     ///< of those, served without the system
   std::int64_t misplaced = 0;  ///< blocks that the system would not put on the wanted node
 };
 
-/// One for a process: `shared()`. Thread-safe; a thread that waits for the system to lock holds up nobody. Memory is not inherited as locked by fork().
+/// One for a process: `shared()`. Thread-safe; a thread that waits for the system to lock holds up
+/// nobody. Memory is not inherited as locked by fork().
 class Pool {
  public:
   explicit Pool(std::unique_ptr<System> system = std::make_unique<System>());
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  /// The process's pool, with the limit of ANYACCEL_PIN_MEMORY_LIMIT (throws `invalid_argument` when that makes no sense).
+  /// The process's pool, with the limit of ANYACCEL_PIN_MEMORY_LIMIT (throws `invalid_argument`
+  /// when that makes no sense).
   static Pool& shared();
 
-  /// Page-aligned, locked, uninitialized memory on the NUMA node that this thread runs on; null for 0 bytes. Throws
-  /// `out_of_memory`, naming the limit that was met.
+  /// Page-aligned, locked, uninitialized memory on the NUMA node that this thread runs on; null for
+  /// 0 bytes. Throws `out_of_memory`, naming the limit that was met.
   void* allocate(std::size_t bytes);
-  /// Says that the owner wants it no more: contains() is false from now on, and the statistics count it as free. The memory stays
-  /// as it is until give_back(). False when the address does not begin a block in use.
+  /// Says that the owner wants it no more: contains() is false from now on, and the statistics
+  /// count it as free. The memory stays as it is until give_back(). False when the address does not
+  /// begin a block in use.
   bool retire(void* address);
   /// Nobody uses the memory any more; it waits for the next allocation.
   void give_back(void* address) noexcept;

@@ -16,17 +16,20 @@ namespace anyaccel::ops::pin {
 namespace {
 
 constexpr std::size_t kLargePage = 2 << 20;
-constexpr int kPreferred = 1;  // MPOL_PREFERRED of linux/mempolicy.h: another node is better than no memory
+constexpr int kPreferred =
+    1;  // MPOL_PREFERRED of linux/mempolicy.h: another node is better than no memory
 
 }  // namespace
 
 void* System::map(std::size_t bytes) noexcept {
   const bool large = bytes >= kLargePage;
   const auto mapped = large ? bytes + kLargePage : bytes;
-  void* address = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* address =
+      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
   if (!large) return address;
-  // In large pages a disk's request for a megabyte has one piece and not 256, and locking has less to do.
+  // In large pages a disk's request for a megabyte has one piece and not 256, and locking has less
+  // to do.
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   const auto before = (kLargePage - start % kLargePage) % kLargePage;
   if (before > 0) ::munmap(address, before);
@@ -38,7 +41,9 @@ void* System::map(std::size_t bytes) noexcept {
 
 void System::unmap(void* address, std::size_t bytes) noexcept { ::munmap(address, bytes); }
 
-int System::lock(void* address, std::size_t bytes) noexcept { return ::mlock(address, bytes) == 0 ? 0 : errno; }
+int System::lock(void* address, std::size_t bytes) noexcept {
+  return ::mlock(address, bytes) == 0 ? 0 : errno;
+}
 
 int System::bind(void* address, std::size_t bytes, int node) noexcept {
   constexpr unsigned kBits = sizeof(unsigned long) * CHAR_BIT;
@@ -46,7 +51,9 @@ int System::bind(void* address, std::size_t bytes, int node) noexcept {
   const auto index = static_cast<unsigned>(node);
   if (index >= mask.size() * kBits) return EINVAL;
   mask[index / kBits] = 1UL << (index % kBits);
-  return ::syscall(__NR_mbind, address, bytes, kPreferred, mask.data(), mask.size() * kBits, 0) == 0 ? 0 : errno;
+  return ::syscall(__NR_mbind, address, bytes, kPreferred, mask.data(), mask.size() * kBits, 0) == 0
+             ? 0
+             : errno;
 }
 
 int System::node_count() const noexcept {

@@ -1,4 +1,5 @@
-// Attention on CUDA, whole or over the blocks of a layout. What a block does stands in attention_blocks.h.
+// Attention on CUDA, whole or over the blocks of a layout. What a block does stands in
+// attention_blocks.h.
 #include "kernels/attention/attention_blocks.h"
 #include "kernels/cuda/kernels.h"
 
@@ -6,7 +7,8 @@ namespace anyaccel::ops {
 namespace {
 
 template <typename T, typename Real, AttentionStep step>
-__global__ void __launch_bounds__(attention_lanes) attend(AttentionLaunch<Real> launch, AttentionPlan plan) {
+__global__ void __launch_bounds__(attention_lanes)
+    attend(AttentionLaunch<Real> launch, AttentionPlan plan) {
   extern __shared__ __align__(128) char memory[];
   for (std::int64_t task = blockIdx.x; task < plan.tasks; task += gridDim.x)
     attention_task<T, Real, step>(launch, plan, BlockThreads(), memory, task);
@@ -39,7 +41,8 @@ const char* backward(const AttentionLaunch<Real>& launch, void* stream) {
 
 }  // namespace
 
-const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element, void* stream) {
+const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element,
+                                   void* stream) {
   switch (element) {
     case Element::f32: return forward<float>(launch, stream);
     case Element::bf16: return forward<__nv_bfloat16>(launch, stream);
@@ -51,7 +54,8 @@ const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void* 
   return forward<double>(launch, stream);
 }
 
-const char* cuda_attention_backward(const AttentionLaunch<float>& launch, Element element, void* stream) {
+const char* cuda_attention_backward(const AttentionLaunch<float>& launch, Element element,
+                                    void* stream) {
   switch (element) {
     case Element::f32: return backward<float>(launch, stream);
     case Element::bf16: return backward<__nv_bfloat16>(launch, stream);

@@ -1,9 +1,10 @@
-// Attention by blocks of threads, whole or over the blocks of a layout, forward and backward, for the host too, whose tests run it.
-// Plain pointers, no torch and no CUDA.
+// Attention by blocks of threads, whole or over the blocks of a layout, forward and backward, for
+// the host too, whose tests run it. Plain pointers, no torch and no CUDA.
 //
-// A phase of a block is `each(function)`: function(lane) for its attention_lanes threads, all of them done afterwards. A block has a tile
-// of `own` rows, queries or keys, and goes through the rows that these meet, `other` at once; scores of the two are made in shared memory,
-// and nothing larger. Each sum is one block's, so results have the same bits in every run.
+// A phase of a block is `each(function)`: function(lane) for its attention_lanes threads, all of
+// them done afterwards. A block has a tile of `own` rows, queries or keys, and goes through the
+// rows that these meet, `other` at once; scores of the two are made in shared memory, and nothing
+// larger. Each sum is one block's, so results have the same bits in every run.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
@@ -14,11 +15,11 @@ namespace anyaccel::ops {
 template <typename T, typename Real, typename Each>
 struct AttentionBlock : AttentionTiles<T, Real, Each> {
   using Tiles = AttentionTiles<T, Real, Each>;
-  using Tiles::at_head, Tiles::change, Tiles::clear_sums, Tiles::each_other, Tiles::is_there, Tiles::kept, Tiles::load,
-      Tiles::load_queries, Tiles::multiply, Tiles::offset, Tiles::own_row, Tiles::other_row, Tiles::place_of,
-      Tiles::score, Tiles::store;
-  using Tiles::batch, Tiles::c, Tiles::each, Tiles::first, Tiles::head, Tiles::index, Tiles::lanes, Tiles::m,
-      Tiles::plan;
+  using Tiles::at_head, Tiles::change, Tiles::clear_sums, Tiles::each_other, Tiles::is_there,
+      Tiles::kept, Tiles::load, Tiles::load_queries, Tiles::multiply, Tiles::offset, Tiles::own_row,
+      Tiles::other_row, Tiles::place_of, Tiles::score, Tiles::store;
+  using Tiles::batch, Tiles::c, Tiles::each, Tiles::first, Tiles::head, Tiles::index, Tiles::lanes,
+      Tiles::m, Tiles::plan;
   using typename Tiles::Change;
   static constexpr int lanes_log = 7;
   static_assert(1 << lanes_log == attention_lanes);
@@ -61,7 +62,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     each([&](int lane) {
       // Not added up: beside a mask of -1e9 the sum's logarithm would be lost.
       store(
-          lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; }, c.out);
+          lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; },
+          c.out);
       if (!c.stats || lane >= plan.own || first + lane >= c.length) return;
       const Real sum = m.inverse[lane];
       Real* const to = c.stats + 2 * (index * c.length + first + lane);
@@ -106,7 +108,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       }
       m.partial_sum[lane] = sum;
       if (factor != 1)
-        for (int i = (lane & (parts() - 1)); i < plan.padded; i += parts()) m.sums[query * m.sum_row + i] *= factor;
+        for (int i = (lane & (parts() - 1)); i < plan.padded; i += parts())
+          m.sums[query * m.sum_row + i] *= factor;
     });
     each([&](int lane) {
       if (lane < plan.own) {
@@ -117,9 +120,10 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
         m.shift[lane] = most;
         m.inverse[lane] = sum;
       }
-      multiply_tiles<Lie::nn>(lane, lanes,
-                              TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.v,
-                                                   m.row, m.sums, m.sum_row, true});
+      multiply_tiles<Lie::nn>(
+          lane, lanes,
+          TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.v,
+                               m.row, m.sums, m.sum_row, true});
     });
   }
 
@@ -134,7 +138,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       if (row < c.length) {
         const T* const grad = static_cast<const T*>(c.grad.at) + offset(c.grad, row);
         const T* const out = static_cast<const T*>(c.out.at) + offset(c.out, row);
-        for (int i = lane % share; i < c.dim; i += share) sum -= static_cast<Real>(grad[i]) * static_cast<Real>(out[i]);
+        for (int i = lane % share; i < c.dim; i += share)
+          sum -= static_cast<Real>(grad[i]) * static_cast<Real>(out[i]);
       }
       m.partial[lane] = sum;
     });
@@ -168,14 +173,15 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       each([&](int lane) {
         for (int i = lane; i < plan.own * plan.other; i += lanes) {
           const auto [query, key] = place_of(i, plan.other_log);
-          m.weights[query * m.weight_row + key] =
-              static_cast<T>(change(query, query * m.score_row + key, own_row(query), m.rows[key]).change);
+          m.weights[query * m.weight_row + key] = static_cast<T>(
+              change(query, query * m.score_row + key, own_row(query), m.rows[key]).change);
         }
       });
       each([&](int lane) {
-        multiply_tiles<Lie::nn>(lane, lanes,
-                                TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.k,
-                                                     m.row, m.sums, m.sum_row, true});
+        multiply_tiles<Lie::nn>(
+            lane, lanes,
+            TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.k,
+                                 m.row, m.sums, m.sum_row, true});
       });
     });
     each([&](int lane) {
@@ -206,18 +212,21 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       each([&](int lane) {
         for (int i = lane; i < plan.own * plan.other; i += lanes) {
           const auto [query, key] = place_of(i, plan.own_log);
-          const Change found = change(query, query * m.score_row + key, m.rows[query], own_row(key));
+          const Change found =
+              change(query, query * m.score_row + key, m.rows[query], own_row(key));
           m.weights[query * m.weight_row + key] = static_cast<T>(found.weight);
           m.changes[query * m.weight_row + key] = static_cast<T>(found.change);
         }
       });
       each([&](int lane) {
-        multiply_tiles<Lie::tn>(lane, lanes,
-                                TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.changes, m.weight_row, m.q,
-                                                     m.row, m.sums, m.sum_row, true});
-        multiply_tiles<Lie::tn>(lane, lanes,
-                                TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.grad,
-                                                     m.row, m.more, m.sum_row, true});
+        multiply_tiles<Lie::tn>(
+            lane, lanes,
+            TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.changes, m.weight_row, m.q,
+                                 m.row, m.sums, m.sum_row, true});
+        multiply_tiles<Lie::tn>(
+            lane, lanes,
+            TileProduct<T, Real>{plan.own, plan.padded, plan.other, m.weights, m.weight_row, m.grad,
+                                 m.row, m.more, m.sum_row, true});
       });
     });
     each([&](int lane) {
@@ -228,9 +237,11 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// A tile of the gradient of position embeddings: the sum over the batch entries and heads that share it.
+  /// A tile of the gradient of position embeddings: the sum over the batch entries and heads that
+  /// share it.
   ANYACCEL_ON_BOTH void backward_positions(std::int64_t task) {
-    const std::int64_t slice = task / (plan.tiles * plan.tiles), tile = task % (plan.tiles * plan.tiles);
+    const std::int64_t slice = task / (plan.tiles * plan.tiles),
+                       tile = task % (plan.tiles * plan.tiles);
     const std::int64_t query = tile / plan.tiles * plan.own, key = tile % plan.tiles * plan.own;
     const auto query_at = [&](int i) { return query + i < c.length ? query + i : -1; };
     const auto key_at = [&](int i) { return key + i < c.length ? key + i : -1; };
@@ -239,7 +250,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
     for (std::int64_t of_all = 0; of_all < c.batch * c.heads; ++of_all) {
       at_head(of_all);
-      if ((c.drpe_batches > 1 ? batch : 0) * c.drpe_heads + (c.drpe_heads > 1 ? head : 0) != slice) continue;
+      if ((c.drpe_batches > 1 ? batch : 0) * c.drpe_heads + (c.drpe_heads > 1 ? head : 0) != slice)
+        continue;
       if (c.layout && !is_there(query / c.block, key / c.block)) continue;
       each([&](int lane) {
         load(lane, c.q, plan.own, query_at, m.q);
@@ -261,7 +273,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
       for (int i = lane; i < plan.own * plan.own; i += lanes) {
         const auto [row, column] = place_of(i, plan.own_log);
         if (query + row < c.length && key + column < c.length)
-          c.drpe[(slice * c.length + query + row) * c.length + key + column] = m.sums[row * m.score_row + column];
+          c.drpe[(slice * c.length + query + row) * c.length + key + column] =
+              m.sums[row * m.score_row + column];
       }
     });
   }
@@ -269,8 +282,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
 /// What a block does for one task of a step.
 template <typename T, typename Real, AttentionStep step, typename Each>
-ANYACCEL_ON_BOTH void attention_task(const AttentionLaunch<Real>& launch, const AttentionPlan& plan, const Each& each,
-                                     char* memory, std::int64_t task) {
+ANYACCEL_ON_BOTH void attention_task(const AttentionLaunch<Real>& launch, const AttentionPlan& plan,
+                                     const Each& each, char* memory, std::int64_t task) {
   const AttentionMemory<T, Real> parts(step, plan, memory);
   AttentionBlock<T, Real, Each> block(launch, plan, each, parts);
   if constexpr (step == AttentionStep::forward)

@@ -1,4 +1,5 @@
-// What attention on CUDA is given, and how its work is divided among blocks of threads. Plain pointers, no torch and no CUDA.
+// What attention on CUDA is given, and how its work is divided among blocks of threads. Plain
+// pointers, no torch and no CUDA.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,8 @@ struct HeadArray {
   std::int64_t batch, head, row;
 };
 
-/// What is added to the scores [batch, heads, queries, keys]: of the arithmetic's type, of the tensors', or bytes, 0 of which hides.
+/// What is added to the scores [batch, heads, queries, keys]: of the arithmetic's type, of the
+/// tensors', or bytes, 0 of which hides.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;
@@ -35,14 +37,14 @@ struct AttentionLaunch {
   HeadArray<void*> out;  ///< the backward pass reads it
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
-  Real*
-      stats;  ///< [batch][heads][rows][2]: greatest score, 1 / sum of exp(score - greatest); both 0 where nothing is seen; null: not wanted
+  Real* stats;  ///< [batch][heads][rows][2]: greatest score, 1 / sum of exp(score - greatest); both
+                ///< 0 where nothing is seen; null: not wanted
   Real* delta;  ///< [batch][heads][rows], which the backward pass makes first
-  Real*
-      drpe;  ///< null, or the gradient of what is added, [drpe_batches][drpe_heads][rows][rows]: each 1, or those of the call
+  Real* drpe;   ///< null, or the gradient of what is added, [drpe_batches][drpe_heads][rows][rows]:
+                ///< each 1, or those of the call
   std::int64_t drpe_batches, drpe_heads;
-  const unsigned char*
-      layout;  ///< null, or [heads][blocks][blocks]: which keys' blocks a queries' block sees; heads `layout_head` apart
+  const unsigned char* layout;  ///< null, or [heads][blocks][blocks]: which keys' blocks a queries'
+                                ///< block sees; heads `layout_head` apart
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;
   int dim, block;  ///< block: a multiple of 16, where there is a layout
@@ -61,14 +63,20 @@ struct AttentionPlan {
   std::int64_t tiles, tasks;
   std::size_t bytes;  ///< of shared memory
 
-  ANYACCEL_ON_BOTH int queries(AttentionStep step) const { return step == AttentionStep::keys ? other : own; }
-  ANYACCEL_ON_BOTH int keys(AttentionStep step) const { return step == AttentionStep::keys ? own : other; }
+  ANYACCEL_ON_BOTH int queries(AttentionStep step) const {
+    return step == AttentionStep::keys ? other : own;
+  }
+  ANYACCEL_ON_BOTH int keys(AttentionStep step) const {
+    return step == AttentionStep::keys ? own : other;
+  }
 };
 
 /// The CUDA kernels; the answer is null, or what CUDA says.
-const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element, void* stream);
+const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element,
+                                   void* stream);
 const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void* stream);
-const char* cuda_attention_backward(const AttentionLaunch<float>& launch, Element element, void* stream);
+const char* cuda_attention_backward(const AttentionLaunch<float>& launch, Element element,
+                                    void* stream);
 const char* cuda_attention_backward(const AttentionLaunch<double>& launch, void* stream);
 
 }  // namespace anyaccel::ops

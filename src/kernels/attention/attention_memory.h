@@ -1,4 +1,5 @@
-// The shared memory of a block of attention, and how its work is divided so that this fits. For the host too.
+// The shared memory of a block of attention, and how its work is divided so that this fits. For the
+// host too.
 #pragma once
 
 #include "kernels/attention/attention_launch.h"
@@ -6,16 +7,18 @@
 
 namespace anyaccel::ops {
 
-/// A block's shared memory. Those of 16 bits, factors of products, have rows of their own; of float and double the weights and their
-/// changes lie where the scores and the products were.
+/// A block's shared memory. Those of 16 bits, factors of products, have rows of their own; of float
+/// and double the weights and their changes lie where the scores and the products were.
 template <typename T, typename Real>
 struct AttentionMemory {
   static constexpr bool narrow = !std::is_same_v<T, Real>;
-  T *q = nullptr, *grad = nullptr, *k = nullptr, *v = nullptr, *weights = nullptr, *changes = nullptr;
+  T *q = nullptr, *grad = nullptr, *k = nullptr, *v = nullptr, *weights = nullptr,
+    *changes = nullptr;
   Real *scores = nullptr, *products = nullptr, *sums = nullptr, *more = nullptr;
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
-  std::int32_t *there, *rows, *count;  ///< blocks that are there; the others' rows of the tile at hand
+  std::int32_t *there, *rows,
+      *count;  ///< blocks that are there; the others' rows of the tile at hand
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;
   std::size_t bytes = 0;
@@ -86,7 +89,8 @@ AttentionPlan plan_attention(AttentionStep step, const AttentionLaunch<Real>& la
   const std::int64_t rows = step == AttentionStep::prepare ? prepared_rows : best.own;
   best.tiles = (launch.length + rows - 1) / rows;
   best.tasks = launch.batch * launch.heads * best.tiles;
-  if (step == AttentionStep::positions) best.tasks = launch.drpe_batches * launch.drpe_heads * best.tiles * best.tiles;
+  if (step == AttentionStep::positions)
+    best.tasks = launch.drpe_batches * launch.drpe_heads * best.tiles * best.tiles;
   return best;
 }
 

@@ -1,4 +1,5 @@
-// Tiles of attention in a block's shared memory: which rows they have, how these come there, what their scores are. For the host too.
+// Tiles of attention in a block's shared memory: which rows they have, how these come there, what
+// their scores are. For the host too.
 #pragma once
 
 #include "kernels/attention/attention_memory.h"
@@ -27,7 +28,8 @@ struct AttentionTiles {
     head = of_all % c.heads;
   }
 
-  ANYACCEL_ON_BOTH AttentionTiles(const AttentionLaunch<Real>& launch, const AttentionPlan& division, const Each& phase,
+  ANYACCEL_ON_BOTH AttentionTiles(const AttentionLaunch<Real>& launch,
+                                  const AttentionPlan& division, const Each& phase,
                                   const AttentionMemory<T, Real>& memory)
       : c(launch), plan(division), each(phase), m(memory), index(0), batch(0), head(0), first(0) {}
 
@@ -36,9 +38,12 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Rows of tiles: the task's own follow each other; the others are of the blocks that are there. -1 is none.
+  // Rows of tiles: the task's own follow each other; the others are of the blocks that are there.
+  // -1 is none.
 
-  ANYACCEL_ON_BOTH std::int64_t own_row(int i) const { return first + i < c.length ? first + i : -1; }
+  ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
+    return first + i < c.length ? first + i : -1;
+  }
 
   /// Row and column of place i in a tile of `columns`, a power of 2.
   struct Place {
@@ -63,7 +68,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each tile of the rows that the task's own meet; `by_query` says which of both those are.
+  /// Calls then(begin) for each tile of the rows that the task's own meet; `by_query` says which of
+  /// both those are.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {
@@ -80,7 +86,8 @@ struct AttentionTiles {
       each([&](int lane) {
         const auto* const flags = reinterpret_cast<const unsigned char*>(m.flags);
         int before = 0;
-        for (int i = 0; i < lane / 4; ++i) before += static_cast<int>((m.flags[i] * 0x01010101U) >> 24);
+        for (int i = 0; i < lane / 4; ++i)
+          before += static_cast<int>((m.flags[i] * 0x01010101U) >> 24);
         for (int i = lane / 4 * 4; i < lane; ++i) before += flags[i];
         if (flags[lane]) m.there[before] = static_cast<std::int32_t>(base + lane);
         if (lane == lanes - 1) *m.count = before + flags[lane];
@@ -92,7 +99,8 @@ struct AttentionTiles {
 
   /// to[i] = from[row_at(i)], zeros where there is none and behind the last column.
   template <typename RowAt>
-  ANYACCEL_ON_BOTH void load(int lane, const HeadArray<const void*>& from, int rows, const RowAt& row_at, T* to) const {
+  ANYACCEL_ON_BOTH void load(int lane, const HeadArray<const void*>& from, int rows,
+                             const RowAt& row_at, T* to) const {
     using Vector = Sixteen<T>;
     constexpr int width = Vector::count;
     const int across = plan.padded / width;
@@ -105,7 +113,8 @@ struct AttentionTiles {
         if (c.vectors)
           vector = load_sixteen(at);
         else
-          for (int j = 0; j < width; ++j) vector.at[j] = column + j < c.dim ? at[j] : static_cast<T>(Real{0});
+          for (int j = 0; j < width; ++j)
+            vector.at[j] = column + j < c.dim ? at[j] : static_cast<T>(Real{0});
       } else {
         for (int j = 0; j < width; ++j) vector.at[j] = static_cast<T>(Real{0});
       }
@@ -115,7 +124,8 @@ struct AttentionTiles {
 
   /// What was added up for the task's own rows, times `factor` and the row's divisor.
   template <typename FactorOf>
-  ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor, const HeadArray<void*>& to) const {
+  ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor,
+                              const HeadArray<void*>& to) const {
     for (int i = lane; i < plan.own * c.dim; i += lanes) {
       const int row = i / c.dim, column = i % c.dim;
       if (first + row < c.length)
@@ -148,8 +158,9 @@ struct AttentionTiles {
   ANYACCEL_ON_BOTH Real kept(int query, std::int64_t key) const {
     if (!c.dropout.threshold) return 1;
     const std::uint64_t of_row = m.keys[query];
-    const std::uint32_t number = draws::drawn(
-        static_cast<std::uint32_t>(of_row), static_cast<std::uint32_t>(of_row >> 32), static_cast<std::uint32_t>(key));
+    const std::uint32_t number =
+        draws::drawn(static_cast<std::uint32_t>(of_row), static_cast<std::uint32_t>(of_row >> 32),
+                     static_cast<std::uint32_t>(key));
     return number >= c.dropout.threshold ? static_cast<Real>(c.dropout.scale) : 0;
   }
 
@@ -159,7 +170,8 @@ struct AttentionTiles {
     Real out = product * c.scale;
     for (const AttentionBias& bias : c.bias) {
       if (bias.kind == BiasKind::none) continue;
-      const std::int64_t at = batch * bias.batch + head * bias.head + query * bias.row + key * bias.column;
+      const std::int64_t at =
+          batch * bias.batch + head * bias.head + query * bias.row + key * bias.column;
       if (bias.kind == BiasKind::seen)
         out = static_cast<const unsigned char*>(bias.at)[at] ? out : out + no_score<Real>;
       else if (bias.kind == BiasKind::real)
@@ -172,21 +184,24 @@ struct AttentionTiles {
 
   /// The products of a tile of queries and one of keys, [query][key].
   ANYACCEL_ON_BOTH void multiply(int lane, int queries, int keys, bool gradients) const {
-    multiply_tiles<Lie::nt>(
-        lane, lanes,
-        TileProduct<T, Real>{queries, keys, plan.padded, m.q, m.row, m.k, m.row, m.scores, m.score_row, false});
+    multiply_tiles<Lie::nt>(lane, lanes,
+                            TileProduct<T, Real>{queries, keys, plan.padded, m.q, m.row, m.k, m.row,
+                                                 m.scores, m.score_row, false});
     if (gradients)
-      multiply_tiles<Lie::nt>(
-          lane, lanes,
-          TileProduct<T, Real>{queries, keys, plan.padded, m.grad, m.row, m.v, m.row, m.products, m.score_row, false});
+      multiply_tiles<Lie::nt>(lane, lanes,
+                              TileProduct<T, Real>{queries, keys, plan.padded, m.grad, m.row, m.v,
+                                                   m.row, m.products, m.score_row, false});
   }
 
-  /// The weight of a tile's query and a key, and the gradient of their score, from their score and the product of gradient and value.
+  /// The weight of a tile's query and a key, and the gradient of their score, from their score and
+  /// the product of gradient and value.
   struct Change {
     Real weight, change;
   };
-  ANYACCEL_ON_BOTH Change change(int query, int at, std::int64_t query_row, std::int64_t key_row) const {
-    const Real weight = attention_exp(score(m.scores[at], query_row, key_row) + m.shift[query]) * m.inverse[query];
+  ANYACCEL_ON_BOTH Change change(int query, int at, std::int64_t query_row,
+                                 std::int64_t key_row) const {
+    const Real weight =
+        attention_exp(score(m.scores[at], query_row, key_row) + m.shift[query]) * m.inverse[query];
     const Real factor = key_row < 0 ? 0 : kept(query, key_row);
     return {weight * factor, weight * (m.products[at] * factor + m.delta[query])};
   }

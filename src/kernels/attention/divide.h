@@ -8,18 +8,20 @@
 
 namespace anyaccel::ops {
 
-/// Slices (a head, or the heads that share a part of rpe's gradient) are done side by side. Where they are few, each is
-/// cut into groups x groups squares of blocks, done in as many steps: in step s row group r meets column group r + s, so
-/// that in no step two squares add to the same rows of dq, dk or dv. That needs no memory of its own, and who is first
-/// changes no sum.
+/// Slices (a head, or the heads that share a part of rpe's gradient) are done side by side. Where
+/// they are few, each is cut into groups x groups squares of blocks, done in as many steps: in step
+/// s row group r meets column group r + s, so that in no step two squares add to the same rows of
+/// dq, dk or dv. That needs no memory of its own, and who is first changes no sum.
 struct Division {
   std::int64_t slices, groups, rows;
 
   Division(std::int64_t slice_count, std::int64_t block_rows, std::int64_t threads)
       : slices(std::max<std::int64_t>(1, slice_count)), groups(1), rows(block_rows) {
-    // Up to 4 threads the division, and with it each bit of the result, does not depend on their number.
+    // Up to 4 threads the division, and with it each bit of the result, does not depend on their
+    // number.
     const std::int64_t wanted = std::max<std::int64_t>(8, 2 * threads);
-    groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1, std::max<std::int64_t>(1, rows));
+    groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1,
+                                      std::max<std::int64_t>(1, rows));
   }
 
   /// Of each step.

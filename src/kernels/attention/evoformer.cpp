@@ -13,8 +13,8 @@ std::int64_t evoformer_backward_scratch(std::int64_t keys, std::int64_t dim) noe
   return scalar::backward_elements(keys, dim);
 }
 
-void evoformer_forward(Isa isa, Element element, const EvoformerHead<float>& head, std::int64_t begin, std::int64_t end,
-                       float* scratch) noexcept {
+void evoformer_forward(Isa isa, Element element, const EvoformerHead<float>& head,
+                       std::int64_t begin, std::int64_t end, float* scratch) noexcept {
   switch (element) {
     case Element::f32: return ANYACCEL_CALL_ISA(isa, forward<float>, head, begin, end, scratch);
     case Element::bf16: return ANYACCEL_CALL_ISA(isa, forward<Bf16>, head, begin, end, scratch);
@@ -27,8 +27,8 @@ void evoformer_forward(const EvoformerHead<double>& head, std::int64_t begin, st
   fp64::forward<double>(head, begin, end, scratch);
 }
 
-void evoformer_backward(Isa isa, Element element, const EvoformerHead<float>& head, const EvoformerGrads<float>& grads,
-                        float* scratch) noexcept {
+void evoformer_backward(Isa isa, Element element, const EvoformerHead<float>& head,
+                        const EvoformerGrads<float>& grads, float* scratch) noexcept {
   switch (element) {
     case Element::f32: return ANYACCEL_CALL_ISA(isa, backward<float>, head, grads, scratch);
     case Element::bf16: return ANYACCEL_CALL_ISA(isa, backward<Bf16>, head, grads, scratch);

@@ -8,11 +8,13 @@ namespace {
 enum class Step { forward, prepare, queries, keys };
 
 template <typename T, typename Real, Step step>
-__global__ void __launch_bounds__(evoformer_lanes) attend(EvoformerLaunch<Real> launch, std::int64_t tasks, std::int64_t tiles) {
+__global__ void __launch_bounds__(evoformer_lanes)
+    attend(EvoformerLaunch<Real> launch, std::int64_t tasks, std::int64_t tiles) {
   extern __shared__ double memory[];
   for (std::int64_t task = blockIdx.x; task < tasks; task += gridDim.x) {
     const BlockThreads each;
-    const EvoformerBlock<T, Real, BlockThreads> block(launch, each, task, tiles, reinterpret_cast<Real*>(memory));
+    const EvoformerBlock<T, Real, BlockThreads> block(launch, each, task, tiles,
+                                                      reinterpret_cast<Real*>(memory));
     if constexpr (step == Step::forward)
       block.forward();
     else if constexpr (step == Step::prepare)
@@ -45,14 +47,17 @@ const char* forward(const EvoformerLaunch<Real>& launch, void* stream) {
 template <typename T, typename Real>
 const char* backward(const EvoformerLaunch<Real>& launch, void* stream) {
   auto* const queue = static_cast<cudaStream_t>(stream);
-  if (const char* problem = start<T, Real, Step::prepare>(launch, launch.queries, queue)) return problem;
-  if (const char* problem = start<T, Real, Step::queries>(launch, launch.queries, queue)) return problem;
+  if (const char* problem = start<T, Real, Step::prepare>(launch, launch.queries, queue))
+    return problem;
+  if (const char* problem = start<T, Real, Step::queries>(launch, launch.queries, queue))
+    return problem;
   return start<T, Real, Step::keys>(launch, launch.keys, queue);
 }
 
 }  // namespace
 
-const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element, void* stream) {
+const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element,
+                                   void* stream) {
   switch (element) {
     case Element::f32: return forward<float>(launch, stream);
     case Element::bf16: return forward<__nv_bfloat16>(launch, stream);
@@ -64,7 +69,8 @@ const char* cuda_evoformer_forward(const EvoformerLaunch<double>& launch, void* 
   return forward<double>(launch, stream);
 }
 
-const char* cuda_evoformer_backward(const EvoformerLaunch<float>& launch, Element element, void* stream) {
+const char* cuda_evoformer_backward(const EvoformerLaunch<float>& launch, Element element,
+                                    void* stream) {
   switch (element) {
     case Element::f32: return backward<float>(launch, stream);
     case Element::bf16: return backward<__nv_bfloat16>(launch, stream);

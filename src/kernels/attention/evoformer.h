@@ -1,5 +1,5 @@
-// Attention of one head with the two biases of an Evoformer block, over plain arrays; nothing of the size queries x keys is made. Nothing
-// here knows torch.
+// Attention of one head with the two biases of an Evoformer block, over plain arrays; nothing of
+// the size queries x keys is made. Nothing here knows torch.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// One batch entry and head. Rows are of `dim` elements in one piece, `<name>_row` elements apart. T, float or double, is the type of
-/// the arithmetic; in memory is what `element` says, or double.
+/// One batch entry and head. Rows are of `dim` elements in one piece, `<name>_row` elements apart.
+/// T, float or double, is the type of the arithmetic; in memory is what `element` says, or double.
 template <typename T>
 struct EvoformerHead {
   const void* q;
@@ -24,7 +24,8 @@ struct EvoformerHead {
   std::int64_t bias2_row;
   void* out;  ///< in the backward pass what the forward pass wrote
   std::int64_t out_row;
-  T* lse;  ///< [queries]: the logarithm of the sum of exp(score); -inf where nothing is seen, whose result is zeros
+  T* lse;  ///< [queries]: the logarithm of the sum of exp(score); -inf where nothing is seen, whose
+           ///< result is zeros
 };
 
 template <typename T>
@@ -47,14 +48,14 @@ std::int64_t evoformer_forward_scratch(std::int64_t keys, std::int64_t dim) noex
 std::int64_t evoformer_backward_scratch(std::int64_t keys, std::int64_t dim) noexcept;
 
 /// The queries [begin, end).
-void evoformer_forward(Isa isa, Element element, const EvoformerHead<float>& head, std::int64_t begin, std::int64_t end,
-                       float* scratch) noexcept;
+void evoformer_forward(Isa isa, Element element, const EvoformerHead<float>& head,
+                       std::int64_t begin, std::int64_t end, float* scratch) noexcept;
 void evoformer_forward(const EvoformerHead<double>& head, std::int64_t begin, std::int64_t end,
                        double* scratch) noexcept;
 
 /// The whole head.
-void evoformer_backward(Isa isa, Element element, const EvoformerHead<float>& head, const EvoformerGrads<float>& grads,
-                        float* scratch) noexcept;
+void evoformer_backward(Isa isa, Element element, const EvoformerHead<float>& head,
+                        const EvoformerGrads<float>& grads, float* scratch) noexcept;
 void evoformer_backward(const EvoformerHead<double>& head, const EvoformerGrads<double>& grads,
                         double* scratch) noexcept;
 

@@ -1,7 +1,9 @@
-// What blocks of threads do in attention on CUDA, for the host too, whose tests run it. Plain pointers, no torch and no CUDA.
+// What blocks of threads do in attention on CUDA, for the host too, whose tests run it. Plain
+// pointers, no torch and no CUDA.
 //
-// A phase of a block is `each(function)`: function(lane) for its evoformer_lanes threads, all of them done afterwards. Scores of a tile of
-// queries and a tile of keys are made in shared memory, and nothing larger.
+// A phase of a block is `each(function)`: function(lane) for its evoformer_lanes threads, all of
+// them done afterwards. Scores of a tile of queries and a tile of keys are made in shared memory,
+// and nothing larger.
 #pragma once
 
 #include <cmath>
@@ -28,7 +30,8 @@ struct EvoformerLaunch {
   EvoformerArray<Real*> lse;  ///< rows one apart
   Real* dbias1;               ///< null, or [batch][entries][keys], added to
   Real* dbias2;               ///< null, or [batch][heads][queries][keys], added to
-  Real* rows;  ///< [3][batch][entries][heads][queries]: shift, inverse, delta, which the backward pass makes first
+  Real* rows;  ///< [3][batch][entries][heads][queries]: shift, inverse, delta, which the backward
+               ///< pass makes first
   std::int64_t batch, entries, queries, keys, heads, dim;
   Real scale;
 
@@ -67,8 +70,8 @@ struct EvoformerBlock {
   static constexpr int tile = evoformer_block;
 
   /// `tiles` of them for each head.
-  ANYACCEL_ON_BOTH EvoformerBlock(const EvoformerLaunch<Real>& launch, const Each& phase, std::int64_t task,
-                                  std::int64_t tiles, Real* memory)
+  ANYACCEL_ON_BOTH EvoformerBlock(const EvoformerLaunch<Real>& launch, const Each& phase,
+                                  std::int64_t task, std::int64_t tiles, Real* memory)
       : c(launch), each(phase), index(task / tiles), first(task % tiles * tile) {
     head = index % c.heads;
     entry = index / c.heads % c.entries;
@@ -89,26 +92,32 @@ struct EvoformerBlock {
   }
 
   template <typename Pointer>
-  ANYACCEL_ON_BOTH std::int64_t offset(const EvoformerArray<Pointer>& array, std::int64_t row) const {
+  ANYACCEL_ON_BOTH std::int64_t offset(const EvoformerArray<Pointer>& array,
+                                       std::int64_t row) const {
     return batch * array.batch + entry * array.entry + row * array.row + head * array.head;
   }
 
   /// to[row][i] = from[first_row + row][i] * factor, zeros behind the last row.
   template <typename Pointer>
-  ANYACCEL_ON_BOTH void load(int lane, const EvoformerArray<Pointer>& from, std::int64_t first_row, std::int64_t rows,
-                             Real factor, Real* to) const {
+  ANYACCEL_ON_BOTH void load(int lane, const EvoformerArray<Pointer>& from, std::int64_t first_row,
+                             std::int64_t rows, Real factor, Real* to) const {
     for (std::int64_t i = lane; i < tile * c.dim; i += evoformer_lanes) {
       const std::int64_t row = first_row + i / c.dim;
-      to[i] = row < rows ? static_cast<Real>(static_cast<const T*>(from.at)[offset(from, row) + i % c.dim]) * factor
-                         : Real{0};
+      to[i] =
+          row < rows
+              ? static_cast<Real>(static_cast<const T*>(from.at)[offset(from, row) + i % c.dim]) *
+                    factor
+              : Real{0};
     }
   }
 
-  ANYACCEL_ON_BOTH void store(int lane, const Real* from, Real factor, const EvoformerArray<void*>& to,
-                              std::int64_t first_row, std::int64_t rows) const {
+  ANYACCEL_ON_BOTH void store(int lane, const Real* from, Real factor,
+                              const EvoformerArray<void*>& to, std::int64_t first_row,
+                              std::int64_t rows) const {
     for (std::int64_t i = lane; i < tile * c.dim; i += evoformer_lanes) {
       const std::int64_t row = first_row + i / c.dim;
-      if (row < rows) static_cast<T*>(to.at)[offset(to, row) + i % c.dim] = static_cast<T>(from[i] * factor);
+      if (row < rows)
+        static_cast<T*>(to.at)[offset(to, row) + i % c.dim] = static_cast<T>(from[i] * factor);
     }
   }
 
@@ -118,16 +127,21 @@ struct EvoformerBlock {
     return sum;
   }
 
-  /// The score of a query and a key, from their rows in shared memory; -inf where there is no such key.
-  ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query, std::int64_t key) const {
+  /// The score of a query and a key, from their rows in shared memory; -inf where there is no such
+  /// key.
+  ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query,
+                              std::int64_t key) const {
     if (key >= c.keys || query >= c.queries) return no_score<Real>;
     Real bias = 0;
-    if (c.bias1.at) bias += static_cast<Real>(static_cast<const T*>(c.bias1.at)[offset(c.bias1, 0) + key]);
-    if (c.bias2.at) bias += static_cast<Real>(static_cast<const T*>(c.bias2.at)[offset(c.bias2, query) + key]);
+    if (c.bias1.at)
+      bias += static_cast<Real>(static_cast<const T*>(c.bias1.at)[offset(c.bias1, 0) + key]);
+    if (c.bias2.at)
+      bias += static_cast<Real>(static_cast<const T*>(c.bias2.at)[offset(c.bias2, query) + key]);
     return product(query_row, key_row) + bias;
   }
 
-  /// One row of scores becomes exp(score - maximum); `shift` and `inverse` have the maximum and the sum so far.
+  /// One row of scores becomes exp(score - maximum); `shift` and `inverse` have the maximum and the
+  /// sum so far.
   ANYACCEL_ON_BOTH void soften(int row) const {
     Real* const at = scores + row * tile;
     Real most = shift[row];
@@ -143,7 +157,8 @@ struct EvoformerBlock {
     inverse[row] = sum;
   }
 
-  /// Scores of the tile's queries, in `a`, with each tile of keys, softened; then() has the next phase.
+  /// Scores of the tile's queries, in `a`, with each tile of keys, softened; then() has the next
+  /// phase.
   template <typename Then>
   ANYACCEL_ON_BOTH void softmax(bool with_values, const Then& then) const {
     each([&](int lane) {
@@ -158,7 +173,8 @@ struct EvoformerBlock {
       });
       each([&](int lane) {
         for (int i = lane; i < tile * tile; i += evoformer_lanes)
-          scores[i] = score(a + i / tile * c.dim, b + i % tile * c.dim, first + i / tile, key + i % tile);
+          scores[i] =
+              score(a + i / tile * c.dim, b + i % tile * c.dim, first + i / tile, key + i % tile);
       });
       each([&](int lane) {
         if (lane < tile) soften(lane);
@@ -177,7 +193,8 @@ struct EvoformerBlock {
         for (std::int64_t i = lane; i < tile * c.dim; i += evoformer_lanes) {
           const std::int64_t row = i / c.dim;
           Real sum = sums[i] * again[row];
-          for (int key = 0; key < tile; ++key) sum += scores[row * tile + key] * d[key * c.dim + i % c.dim];
+          for (int key = 0; key < tile; ++key)
+            sum += scores[row * tile + key] * d[key * c.dim + i % c.dim];
           sums[i] = sum;
         }
       });
@@ -190,12 +207,13 @@ struct EvoformerBlock {
       store(lane, sums, 1, c.out, first, c.queries);
       if (lane >= tile || first + lane >= c.queries) return;
       const Real sum = inverse[lane];
-      c.lse.at[offset(c.lse, first + lane)] = sum == 0 ? no_score<Real> : shift[lane] + real_log(sum);
+      c.lse.at[offset(c.lse, first + lane)] =
+          sum == 0 ? no_score<Real> : shift[lane] + real_log(sum);
     });
   }
 
-  /// Of each query what makes weights of its scores, exp(score + shift) * inverse, and the sum that its gradients share. Where `lse` is
-  /// too large to say the sum exactly it is found again.
+  /// Of each query what makes weights of its scores, exp(score + shift) * inverse, and the sum that
+  /// its gradients share. Where `lse` is too large to say the sum exactly it is found again.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
@@ -220,7 +238,8 @@ struct EvoformerBlock {
       Real shared = 0;
       const T* const grad = static_cast<const T*>(c.grad.at) + offset(c.grad, query);
       const T* const out = static_cast<const T*>(c.out.at) + offset(c.out, query);
-      for (std::int64_t i = 0; i < c.dim; ++i) shared -= static_cast<Real>(grad[i]) * static_cast<Real>(out[i]);
+      for (std::int64_t i = 0; i < c.dim; ++i)
+        shared -= static_cast<Real>(grad[i]) * static_cast<Real>(out[i]);
       const std::int64_t all = c.all_heads() * c.queries;
       Real* const to = c.rows + index * c.queries + query;
       to[0] = sum == 0 ? 0 : -most;
@@ -271,7 +290,8 @@ struct EvoformerBlock {
       each([&](int lane) {
         for (std::int64_t i = lane; i < tile * c.dim; i += evoformer_lanes) {
           Real sum = sums[i];
-          for (int j = 0; j < tile; ++j) sum += changes[i / c.dim * tile + j] * b[j * c.dim + i % c.dim];
+          for (int j = 0; j < tile; ++j)
+            sum += changes[i / c.dim * tile + j] * b[j * c.dim + i % c.dim];
           sums[i] = sum;
         }
         add_to_biases(lane, key);
@@ -290,7 +310,8 @@ struct EvoformerBlock {
     for (int i = lane; i < tile * tile; i += evoformer_lanes) {
       const std::int64_t query = first + i / tile, column = key + i % tile;
       if (query < c.queries && column < c.keys)
-        add_atomically(c.dbias2 + ((batch * c.heads + head) * c.queries + query) * c.keys + column, changes[i]);
+        add_atomically(c.dbias2 + ((batch * c.heads + head) * c.queries + query) * c.keys + column,
+                       changes[i]);
     }
   }
 
@@ -321,9 +342,11 @@ struct EvoformerBlock {
 };
 
 /// The CUDA kernels; the answer is null, or what CUDA says.
-const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element, void* stream);
+const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element,
+                                   void* stream);
 const char* cuda_evoformer_forward(const EvoformerLaunch<double>& launch, void* stream);
-const char* cuda_evoformer_backward(const EvoformerLaunch<float>& launch, Element element, void* stream);
+const char* cuda_evoformer_backward(const EvoformerLaunch<float>& launch, Element element,
+                                    void* stream);
 const char* cuda_evoformer_backward(const EvoformerLaunch<double>& launch, void* stream);
 
 }  // namespace anyaccel::ops

@@ -1,9 +1,10 @@
 // Attention of one head with two biases, in float and in double.
 //
-// Scores are [query][key], with keys along the vector, because both biases and the gradient of one have this layout.
-// query_tile_isa.h, which has [key][query], is as fast forward (benchmarks/small_products.bench.py), but adds in another
-// order and needs heads of whole vectors. Keys, and values in the backward pass, are packed into panels, [dim][32 keys],
-// which products read sequentially. A tile of queries visits the keys in chunks; the softmax's maximum and sum are
+// Scores are [query][key], with keys along the vector, because both biases and the gradient of one
+// have this layout. query_tile_isa.h, which has [key][query], is as fast forward
+// (benchmarks/small_products.bench.py), but adds in another order and needs heads of whole vectors.
+// Keys, and values in the backward pass, are packed into panels, [dim][32 keys], which products
+// read sequentially. A tile of queries visits the keys in chunks; the softmax's maximum and sum are
 // carried from chunk to chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
@@ -26,11 +27,13 @@ namespace {
 using Head = EvoformerHead<Real>;
 using Grads = EvoformerGrads<Real>;
 
-constexpr std::int64_t panel = 32;          // keys of a panel
-constexpr std::int64_t chunk = 256;         // keys of a chunk: a row of scores stays in the first-level cache
-constexpr std::int64_t backward_tile = 64;  // queries of a tile, for which dk and dv are read and written once
-/// Greatest magnitude of `lse` from which weights are computed. Larger values, as with a mask of -1e9, have too few
-/// digits left for the logarithm of the sum.
+constexpr std::int64_t panel = 32;  // keys of a panel
+constexpr std::int64_t chunk =
+    256;  // keys of a chunk: a row of scores stays in the first-level cache
+constexpr std::int64_t backward_tile =
+    64;  // queries of a tile, for which dk and dv are read and written once
+/// Greatest magnitude of `lse` from which weights are computed. Larger values, as with a mask of
+/// -1e9, have too few digits left for the logarithm of the sum.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
@@ -48,10 +51,12 @@ struct Packed {
 
 /// to[row][column] = from[row][column] * factor, padded with zeros to `width` columns.
 template <typename S>
-void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int64_t dim, std::int64_t width,
-               Real factor, Real* to) {
+void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int64_t dim,
+               std::int64_t width, Real factor, Real* to) {
   for (std::int64_t row = 0; row < rows; ++row, from += from_row, to += width) {
-    each_vector(dim, [&](std::int64_t i, std::int64_t n) { (load_some(from + i, n) * Vec::of(factor)).store(to + i); });
+    each_vector(dim, [&](std::int64_t i, std::int64_t n) {
+      (load_some(from + i, n) * Vec::of(factor)).store(to + i);
+    });
     for (std::int64_t i = whole(dim, Vec::width); i < width; ++i) to[i] = 0;
   }
 }
@@ -59,30 +64,33 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
 /// Makes panels of packed rows, padded with zeros after the last row.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
-    transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel, sizes.dim, 1, to, panel);
+    transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel,
+                   sizes.dim, 1, to, panel);
 }
 
 /// bias1 as `Real`: zeros if it is null, and -inf after the last key, which hides the padding.
 template <typename S>
 void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   const S* const bias = static_cast<const S*>(head.bias1);
-  each_vector(head.keys,
-              [&](std::int64_t i, std::int64_t n) { (bias ? load_some(bias + i, n) : Vec::of(0)).store(to + i); });
+  each_vector(head.keys, [&](std::int64_t i, std::int64_t n) {
+    (bias ? load_some(bias + i, n) : Vec::of(0)).store(to + i);
+  });
   for (std::int64_t i = head.keys; i < keys; ++i) to[i] = -infinity;
 }
 
 /// to[row][key] = rows times the panels of `keys` keys.
-void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, const Real* panels, std::int64_t keys,
-                  Real* to) {
+void times_panels(const Real* rows, std::int64_t count, const Packed& sizes, const Real* panels,
+                  std::int64_t keys, Real* to) {
   for (std::int64_t key = 0; key < keys; key += panel)
-    multiply<false, false>({count, panel, sizes.dim, rows, sizes.width, panels + key * sizes.dim, panel, to + key,
-                            chunk, nullptr, 1, 0, 0});
+    multiply<false, false>({count, panel, sizes.dim, rows, sizes.width, panels + key * sizes.dim,
+                            panel, to + key, chunk, nullptr, 1, 0, 0});
 }
 
 /// Calls function(key, bias2) for the vectors of a row of scores. bias2 is 0 after the last key.
 template <typename S, typename Function>
-inline __attribute__((always_inline)) void each_score(const Head& head, std::int64_t query, std::int64_t key,
-                                                      std::int64_t keys, const Function& function) {
+inline __attribute__((always_inline)) void each_score(const Head& head, std::int64_t query,
+                                                      std::int64_t key, std::int64_t keys,
+                                                      const Function& function) {
   if (!head.bias2) {
     for (std::int64_t i = 0; i < keys; i += Vec::width) function(i, Vec::of(0));
     return;
@@ -91,14 +99,15 @@ inline __attribute__((always_inline)) void each_score(const Head& head, std::int
   const std::int64_t there = least(keys, head.keys - key);
   std::int64_t i = 0;
   for (; i + Vec::width <= there; i += Vec::width) function(i, Vec::load(bias + i));
-  for (; i < keys; i += Vec::width) function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
+  for (; i < keys; i += Vec::width)
+    function(i, i < there ? load_some(bias + i, there - i) : Vec::of(0));
 }
 
-/// Adds the biases to a row of scores and replaces them by exp(score - maximum). Updates the maximum and the sum;
-/// returns the factor for sums of earlier chunks.
+/// Adds the biases to a row of scores and replaces them by exp(score - maximum). Updates the
+/// maximum and the sum; returns the factor for sums of earlier chunks.
 template <typename S>
-inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys, const Real* bias1,
-                        Real* scores, Real* maximum, Real* sum) {
+inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, std::int64_t keys,
+                        const Real* bias1, Real* scores, Real* maximum, Real* sum) {
   Vec most = Vec::of(*maximum);
   each_score<S>(
       head, query, key, keys, [&](std::int64_t i, Vec bias2) __attribute__((always_inline)) {
@@ -109,7 +118,8 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
   const Real before = *maximum, now = greatest(most);
   // If all scores so far are -inf, subtracting the maximum would give NaN.
   const Real from = now == -infinity ? 0 : now;
-  // Subtracts before multiplying by log2(e): the bias may be the lowest float, which times 1.44 is infinite.
+  // Subtracts before multiplying by log2(e): the bias may be the lowest float, which times 1.44 is
+  // infinite.
   const Vec shift = Vec::of(-from), factor = Vec::of(log2_e);
   Vec all = Vec::of(0), other = Vec::of(0);
   for (std::int64_t i = 0; i < keys; i += 2 * Vec::width) {
@@ -157,7 +167,8 @@ template <typename S>
 void forward_tile(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const ForwardScratch& s) {
   const std::int64_t width = sizes.width;
-  pack_rows(static_cast<const S*>(head.q) + query * head.q_row, head.q_row, rows, head.dim, width, head.scale, s.q);
+  pack_rows(static_cast<const S*>(head.q) + query * head.q_row, head.q_row, rows, head.dim, width,
+            head.scale, s.q);
   for (std::int64_t i = 0; i < rows * width; ++i) s.sums[i] = 0;
   for (std::int64_t q = 0; q < rows; ++q) {
     s.maximum[q] = -infinity;
@@ -167,13 +178,13 @@ void forward_tile(const Head& head, std::int64_t query, std::int64_t rows, const
     const std::int64_t keys = least(chunk, sizes.keys - key);
     times_panels(s.q, rows, sizes, s.keys + key * sizes.dim, keys, s.scores);
     for (std::int64_t q = 0; q < rows; ++q) {
-      const Real again =
-          softmax_row<S>(head, query + q, key, keys, s.bias1 + key, s.scores + q * chunk, s.maximum + q, s.sum + q);
+      const Real again = softmax_row<S>(head, query + q, key, keys, s.bias1 + key,
+                                        s.scores + q * chunk, s.maximum + q, s.sum + q);
       if (key)
         for (std::int64_t i = 0; i < width; ++i) s.sums[q * width + i] *= again;
     }
-    multiply<false, true>({rows, width, least(keys, head.keys - key), s.scores, chunk, s.values + key * width, width,
-                           s.sums, width, nullptr, 1, 0, 0});
+    multiply<false, true>({rows, width, least(keys, head.keys - key), s.scores, chunk,
+                           s.values + key * width, width, s.sums, width, nullptr, 1, 0, 0});
   }
   for (std::int64_t q = 0; q < rows; ++q) {
     const Real sum = s.sum[q];
@@ -182,12 +193,14 @@ void forward_tile(const Head& head, std::int64_t query, std::int64_t rows, const
     each_vector(head.dim, [&](std::int64_t i, std::int64_t n) {
       store_some(Vec::load(s.sums + q * width + i) * inverse, out + i, n);
     });
-    head.lse[query + q] = sum == 0 ? -infinity : s.maximum[q] + static_cast<Real>(__builtin_log(sum));
+    head.lse[query + q] =
+        sum == 0 ? -infinity : s.maximum[q] + static_cast<Real>(__builtin_log(sum));
   }
 }
 
 struct BackwardScratch {
-  Real *keys, *values, *rows, *dk, *dv, *bias1, *dbias1, *q, *grad, *sums, *scores, *changes, *shift, *inverse, *delta;
+  Real *keys, *values, *rows, *dk, *dv, *bias1, *dbias1, *q, *grad, *sums, *scores, *changes,
+      *shift, *inverse, *delta;
 
   BackwardScratch(Real* memory, const Packed& sizes) {
     Parts parts{memory};
@@ -209,8 +222,8 @@ struct BackwardScratch {
   }
 };
 
-/// Finds `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile. They follow from `lse`, or are
-/// computed again if it exceeds exact_lse.
+/// Finds `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile. They follow
+/// from `lse`, or are computed again if it exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const BackwardScratch& s) {
@@ -231,7 +244,8 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
     const std::int64_t keys = least(chunk, sizes.keys - key);
     times_panels(s.q, rows, sizes, s.keys + key * sizes.dim, keys, s.scores);
     for (std::int64_t q = 0; q < rows; ++q)
-      softmax_row<S>(head, query + q, key, keys, s.bias1 + key, s.scores + q * chunk, s.shift + q, s.inverse + q);
+      softmax_row<S>(head, query + q, key, keys, s.bias1 + key, s.scores + q * chunk, s.shift + q,
+                     s.inverse + q);
   }
   for (std::int64_t q = 0; q < rows; ++q) {
     const Real sum = s.inverse[q];
@@ -240,17 +254,19 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Replaces scores by weights, and the products of gradients and values by the gradients of the scores.
+/// Replaces scores by weights, and the products of gradients and values by the gradients of the
+/// scores.
 template <typename S>
-inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q, std::int64_t key,
-                       std::int64_t keys, const BackwardScratch& s) {
+inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q,
+                       std::int64_t key, std::int64_t keys, const BackwardScratch& s) {
   Real* const scores = s.scores + q * chunk;
   Real* const changes = s.changes + q * chunk;
   const Real* const bias1 = s.bias1 + key;
   Real* const dbias1 = s.dbias1 + key;
   const std::int64_t there = least(keys, head.keys - key);
   Real* const dbias2 = grads.dbias2 ? grads.dbias2 + (query + q) * head.keys + key : nullptr;
-  const Vec shift = Vec::of(s.shift[q]), inverse = Vec::of(s.inverse[q]), delta = Vec::of(s.delta[q]);
+  const Vec shift = Vec::of(s.shift[q]), inverse = Vec::of(s.inverse[q]),
+            delta = Vec::of(s.delta[q]);
   const Vec factor = Vec::of(log2_e);
   each_score<S>(
       head, query + q, key, keys, [&](std::int64_t i, Vec bias2) __attribute__((always_inline)) {
@@ -269,11 +285,12 @@ inline void change_row(const Head& head, const Grads& grads, std::int64_t query,
 }
 
 template <typename S>
-void backward_tile_of(const Head& head, const Grads& grads, std::int64_t query, std::int64_t rows, const Packed& sizes,
-                      const BackwardScratch& s) {
+void backward_tile_of(const Head& head, const Grads& grads, std::int64_t query, std::int64_t rows,
+                      const Packed& sizes, const BackwardScratch& s) {
   const std::int64_t width = sizes.width;
   const S* const grad = static_cast<const S*>(grads.grad_out) + query * grads.grad_row;
-  pack_rows(static_cast<const S*>(head.q) + query * head.q_row, head.q_row, rows, head.dim, width, head.scale, s.q);
+  pack_rows(static_cast<const S*>(head.q) + query * head.q_row, head.q_row, rows, head.dim, width,
+            head.scale, s.q);
   pack_rows(grad, grads.grad_row, rows, head.dim, width, 1, s.grad);
   find_weights<S>(head, query, rows, sizes, s);
   for (std::int64_t q = 0; q < rows; ++q) {
@@ -290,12 +307,12 @@ void backward_tile_of(const Head& head, const Grads& grads, std::int64_t query, 
     times_panels(s.q, rows, sizes, s.keys + key * sizes.dim, keys, s.scores);
     times_panels(s.grad, rows, sizes, s.values + key * sizes.dim, keys, s.changes);
     for (std::int64_t q = 0; q < rows; ++q) change_row<S>(head, grads, query, q, key, keys, s);
-    multiply<true, true>(
-        {there, width, rows, s.scores, chunk, s.grad, width, s.dv + key * width, width, nullptr, 1, 0, 0});
-    multiply<true, true>(
-        {there, width, rows, s.changes, chunk, s.q, width, s.dk + key * width, width, nullptr, 1, 0, 0});
-    multiply<false, true>(
-        {rows, width, there, s.changes, chunk, s.rows + key * width, width, s.sums, width, nullptr, 1, 0, 0});
+    multiply<true, true>({there, width, rows, s.scores, chunk, s.grad, width, s.dv + key * width,
+                          width, nullptr, 1, 0, 0});
+    multiply<true, true>({there, width, rows, s.changes, chunk, s.q, width, s.dk + key * width,
+                          width, nullptr, 1, 0, 0});
+    multiply<false, true>({rows, width, there, s.changes, chunk, s.rows + key * width, width,
+                           s.sums, width, nullptr, 1, 0, 0});
   }
   const Vec scale = Vec::of(head.scale);
   for (std::int64_t q = 0; q < rows; ++q) {
@@ -307,8 +324,8 @@ void backward_tile_of(const Head& head, const Grads& grads, std::int64_t query, 
 }
 
 template <typename S>
-void unpack_rows(const Real* from, std::int64_t width, std::int64_t rows, std::int64_t dim, void* to,
-                 std::int64_t to_row) {
+void unpack_rows(const Real* from, std::int64_t width, std::int64_t rows, std::int64_t dim,
+                 void* to, std::int64_t to_row) {
   for (std::int64_t row = 0; row < rows; ++row)
     each_vector(dim, [&](std::int64_t i, std::int64_t n) {
       store_some(Vec::load(from + row * width + i), static_cast<S*>(to) + row * to_row + i, n);
@@ -319,13 +336,14 @@ void unpack_rows(const Real* from, std::int64_t width, std::int64_t rows, std::i
 
 inline std::int64_t forward_elements(std::int64_t keys, std::int64_t dim) {
   const Packed sizes(keys, dim);
-  return sizes.panels() + sizes.rows() + sizes.keys + evoformer_tile * (2 * sizes.width + chunk + 2) + 16 * 8;
+  return sizes.panels() + sizes.rows() + sizes.keys +
+         evoformer_tile * (2 * sizes.width + chunk + 2) + 16 * 8;
 }
 
 inline std::int64_t backward_elements(std::int64_t keys, std::int64_t dim) {
   const Packed sizes(keys, dim);
-  return 2 * sizes.panels() + 3 * sizes.rows() + 2 * sizes.keys + backward_tile * (3 * sizes.width + 2 * chunk + 3) +
-         16 * 15;
+  return 2 * sizes.panels() + 3 * sizes.rows() + 2 * sizes.keys +
+         backward_tile * (3 * sizes.width + 2 * chunk + 3) + 16 * 15;
 }
 
 template <typename S>
@@ -333,9 +351,11 @@ void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scrat
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
   // The memory for values holds the keys' rows first.
-  pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1, s.values);
+  pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1,
+            s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);
-  pack_rows(static_cast<const S*>(head.v), head.v_row, head.keys, head.dim, sizes.width, 1, s.values);
+  pack_rows(static_cast<const S*>(head.v), head.v_row, head.keys, head.dim, sizes.width, 1,
+            s.values);
   pack_bias<S>(head, sizes.keys, s.bias1);
   for (std::int64_t query = begin; query < end; query += evoformer_tile)
     forward_tile<S>(head, query, least(evoformer_tile, end - query), sizes, s);

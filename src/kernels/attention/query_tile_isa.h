@@ -1,9 +1,10 @@
-// A tile of queries in the attention of one head: its softmax and its gradients, in float and in double.
+// A tile of queries in the attention of one head: its softmax and its gradients, in float and in
+// double.
 //
-// Scores are stored transposed, [key][query]. Queries lie along the vector, so that the softmax needs no sums across a
-// vector, and keys and values are read in place. A tile visits the keys in chunks whose scores stay in the second-level
-// cache; the softmax's maximum and sum are carried from chunk to chunk. A tile has `rows` queries, padded in memory to
-// `width`, a multiple of 16.
+// Scores are stored transposed, [key][query]. Queries lie along the vector, so that the softmax
+// needs no sums across a vector, and keys and values are read in place. A tile visits the keys in
+// chunks whose scores stay in the second-level cache; the softmax's maximum and sum are carried
+// from chunk to chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H)
 #undef ANYACCEL_ATTENTION_QUERY_TILE_ISA_H
@@ -21,7 +22,7 @@ namespace {
 
 constexpr std::int64_t tile_queries = 64;       // most queries of a tile
 constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
-constexpr std::int64_t near_keys = 64;          // the values of so many keys stay in the first-level cache
+constexpr std::int64_t near_keys = 64;  // the values of so many keys stay in the first-level cache
 
 /// Parts of the scratch memory. Each is a multiple of a cache line.
 struct Scratch {
@@ -44,8 +45,8 @@ struct Scratch {
         scores3(scores2 + chunk_elements) {}
 };
 
-inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, std::int64_t width, std::int64_t dim,
-                          Real scale, const Scratch& s) {
+inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, std::int64_t width,
+                          std::int64_t dim, Real scale, const Scratch& s) {
   transpose_rows(q, q_row, rows, width, dim, scale, s.packed, width);
   for (std::int64_t i = 0; i < rows * dim; ++i) s.sums[i] = 0;
   for (std::int64_t i = 0; i < width; ++i) {
@@ -55,13 +56,15 @@ inline void start_softmax(const Real* q, std::int64_t q_row, std::int64_t rows, 
 }
 
 /// to[key][query] = rows of keys or values times packed queries or gradients.
-inline void times_rows(const Real* rows, std::int64_t row, std::int64_t count, std::int64_t dim, const Real* packed,
-                       std::int64_t width, Real* to) {
-  multiply<false, false>({count, width, dim, rows, row, packed, width, to, width, nullptr, 1, 0, 0});
+inline void times_rows(const Real* rows, std::int64_t row, std::int64_t count, std::int64_t dim,
+                       const Real* packed, std::int64_t width, Real* to) {
+  multiply<false, false>(
+      {count, width, dim, rows, row, packed, width, to, width, nullptr, 1, 0, 0});
 }
 
 /// scores[key][query] += values[key * step]
-inline void add_to_keys(const Real* values, std::int64_t step, std::int64_t keys, std::int64_t width, Real* scores) {
+inline void add_to_keys(const Real* values, std::int64_t step, std::int64_t keys,
+                        std::int64_t width, Real* scores) {
   for (std::int64_t k = 0; k < keys; ++k) {
     const Vec value = Vec::of(values[k * step]);
     for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -75,27 +78,29 @@ constexpr std::int64_t side = 16;  // of a transposed square: a cache line of fl
 
 /// to[column][row] = from[row][column] for a part of a square of side * side; 0 for the other rows.
 template <typename T>
-inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column, std::int64_t rows,
-                            std::int64_t columns, Real* to) {
+inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column,
+                            std::int64_t rows, std::int64_t columns, Real* to) {
   for (std::int64_t row = 0; row < side; ++row, from += from_row)
     for (std::int64_t column = 0; column < columns; ++column)
       to[column * side + row] = row < rows ? static_cast<Real>(from[column * from_column]) : 0;
 }
-inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_t from_column, std::int64_t rows,
-                            std::int64_t columns, Real* to) {
+inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_t from_column,
+                            std::int64_t rows, std::int64_t columns, Real* to) {
   if (from_column == 1) return transpose_rows(from, from_row, rows, side, columns, 1, to, side);
   load_transposed<Real>(from, from_row, from_column, rows, columns, to);
 }
 
-/// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other values nothing.
+/// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other
+/// values nothing.
 template <bool hides, typename T>
-void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column, std::int64_t rows,
-                    std::int64_t width, std::int64_t keys, Real* scores) {
+void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column,
+                    std::int64_t rows, std::int64_t width, std::int64_t keys, Real* scores) {
   Real part[side * side];
   for (std::int64_t query = 0; query < width; query += side)
     for (std::int64_t key = 0; key < keys; key += side) {
       const std::int64_t columns = keys - key < side ? keys - key : side;
-      load_transposed(mask + query * mask_row + key * mask_column, mask_row, mask_column, rows - query, columns, part);
+      load_transposed(mask + query * mask_row + key * mask_column, mask_row, mask_column,
+                      rows - query, columns, part);
       for (std::int64_t k = 0; k < columns; ++k)
         for (std::int64_t q = 0; q < side; q += Vec::width) {
           Real* const at = scores + (key + k) * width + query + q;
@@ -106,8 +111,9 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
     }
 }
 
-/// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query; `rescale` is the factor for
-/// sums of earlier chunks. A sum has `parts` parts: callers differ only to keep their bits, and are equally fast.
+/// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query;
+/// `rescale` is the factor for sums of earlier chunks. A sum has `parts` parts: callers differ only
+/// to keep their bits, and are equally fast.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -123,7 +129,8 @@ inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& 
     most = max_of(most, other);
     // If all scores so far are -inf, subtracting the maximum would give NaN.
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    // Subtracts before multiplying by log2(e): the mask may be the lowest float, which times 1.44 is infinite.
+    // Subtracts before multiplying by log2(e): the mask may be the lowest float, which times 1.44
+    // is infinite.
     const Vec shift = from * Vec::of(-1);
     const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec sum[parts] = {Vec::load(s.sum + q) * again};
@@ -150,8 +157,8 @@ inline void rescale_sums(std::int64_t rows, std::int64_t dim, const Scratch& s) 
 }
 
 /// Divides the sums, and writes each query's maximum and 1 / sum to `stats` unless that is null.
-inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s, Real* out, std::int64_t out_row,
-                           Real* stats) {
+inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s, Real* out,
+                           std::int64_t out_row, Real* stats) {
   for (std::int64_t q = 0; q < rows; ++q) {
     const Real sum = s.sum[q];
     const Real inverse = sum == 0 ? 0 : 1 / sum;
@@ -169,17 +176,20 @@ struct Rows {
   std::int64_t row;
 };
 
-/// Packs the queries and the gradients of their results, copies the scaled queries to `rows`, and clears the sums.
-/// maximum, rescale and sum become -maximum, 1 / sum (both from `stats`) and -(gradient times result) of each query.
-inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats, std::int64_t rows,
-                            std::int64_t width, std::int64_t dim, Real scale, const Scratch& s) {
+/// Packs the queries and the gradients of their results, copies the scaled queries to `rows`, and
+/// clears the sums. maximum, rescale and sum become -maximum, 1 / sum (both from `stats`) and
+/// -(gradient times result) of each query.
+inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats,
+                            std::int64_t rows, std::int64_t width, std::int64_t dim, Real scale,
+                            const Scratch& s) {
   transpose_rows(q.at, q.row, rows, width, dim, scale, s.packed, width);
   transpose_rows(grad.at, grad.row, rows, width, dim, 1, s.packed2, width);
   for (std::int64_t i = 0; i < width; ++i) s.maximum[i] = s.sum[i] = s.rescale[i] = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     Vec product = Vec::of(0);
     for (std::int64_t d = 0; d < dim; d += Vec::width) {
-      product = Vec::fma(Vec::load(grad.at + i * grad.row + d), Vec::load(out.at + i * out.row + d), product);
+      product = Vec::fma(Vec::load(grad.at + i * grad.row + d), Vec::load(out.at + i * out.row + d),
+                         product);
       (Vec::load(q.at + i * q.row + d) * Vec::of(scale)).store(s.rows + i * dim + d);
       Vec::of(0).store(s.sums + i * dim + d);
     }
@@ -192,7 +202,8 @@ inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, co
   }
 }
 
-/// Replaces scores by weights, and in scores2 the products of gradients and values by the gradients of the scores.
+/// Replaces scores by weights, and in scores2 the products of gradients and values by the gradients
+/// of the scores.
 inline void differentiate_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t k = 0; k < keys; ++k)
     for (std::int64_t q = 0; q < width; q += Vec::width) {

@@ -14,7 +14,8 @@ ANYACCEL_ON_BOTH double attention_exp(double x) { return exp(x); }
 template <typename Real>
 constexpr Real no_score = -static_cast<Real>(HUGE_VAL);
 
-/// What to subtract from scores whose greatest is `most`. If a query sees nothing, subtracting -inf would give NaN.
+/// What to subtract from scores whose greatest is `most`. If a query sees nothing, subtracting -inf
+/// would give NaN.
 template <typename Real>
 ANYACCEL_ON_BOTH Real subtrahend(Real most) {
   return most == no_score<Real> ? Real{0} : most;

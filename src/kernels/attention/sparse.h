@@ -1,4 +1,5 @@
-// Block-sparse attention over plain arrays. Nothing here knows torch; register.cpp checks, converts and has the threads.
+// Block-sparse attention over plain arrays. Nothing here knows torch; register.cpp checks, converts
+// and has the threads.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// One batch entry and head. T is float or double. `dim` is a multiple of 16, `block` one from 16 to 128; rows are
+/// One batch entry and head. T is float or double. `dim` is a multiple of 16, `block` one from 16
+/// to 128; rows are
 /// `*_row` elements apart, and the head dimension is contiguous.
 template <typename T>
 struct AttentionHead {
@@ -25,8 +27,10 @@ struct AttentionHead {
   bool mask_multiplies;  ///< the mask's zeros hide, its other values do nothing; else it is added
   const T* key_padding;  ///< null, or what is added for each key
   T* out;                ///< rows `dim` apart
-  T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when it sees nothing
-  const std::int64_t* first;    ///< of each block row, its first place in `columns`; one more at the end
+  T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when it
+             ///< sees nothing
+  const std::int64_t*
+      first;  ///< of each block row, its first place in `columns`; one more at the end
   const std::int32_t* columns;  ///< the key blocks that are there, ascending in each row
 };
 
@@ -45,18 +49,24 @@ struct AttentionGrads {
 std::int64_t attention_scratch(std::int64_t dim) noexcept;
 
 /// The rows of one query block: out and stats. double ignores `isa`.
-void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row, float* scratch) noexcept;
-void attention_forward(Isa isa, const AttentionHead<double>& head, std::int64_t block_row, double* scratch) noexcept;
+void attention_forward(Isa isa, const AttentionHead<float>& head, std::int64_t block_row,
+                       float* scratch) noexcept;
+void attention_forward(Isa isa, const AttentionHead<double>& head, std::int64_t block_row,
+                       double* scratch) noexcept;
 
-/// Blocks of one head that are done together: those of the query blocks [row, row_end) and the key blocks [column, column_end).
+/// Blocks of one head that are done together: those of the query blocks [row, row_end) and the key
+/// blocks [column, column_end).
 struct BlockSquare {
   std::int64_t row, row_end, column, column_end;
 };
 
-/// What the blocks of a square add to the gradients of one head, which has out and stats from the forward calls.
-void attention_backward(Isa isa, const AttentionHead<float>& head, const AttentionGrads<float>& grads,
-                        const BlockSquare& square, float* scratch) noexcept;
-void attention_backward(Isa isa, const AttentionHead<double>& head, const AttentionGrads<double>& grads,
-                        const BlockSquare& square, double* scratch) noexcept;
+/// What the blocks of a square add to the gradients of one head, which has out and stats from the
+/// forward calls.
+void attention_backward(Isa isa, const AttentionHead<float>& head,
+                        const AttentionGrads<float>& grads, const BlockSquare& square,
+                        float* scratch) noexcept;
+void attention_backward(Isa isa, const AttentionHead<double>& head,
+                        const AttentionGrads<double>& grads, const BlockSquare& square,
+                        double* scratch) noexcept;
 
 }  // namespace anyaccel::ops

@@ -18,7 +18,8 @@ class Grid {
     row_end = std::min(row_end, blocks_);
     column_end = std::min(column_end, blocks_);
     for (row = std::max<std::int64_t>(row, 0); row < row_end; ++row)
-      for (std::int64_t i = std::max<std::int64_t>(column, 0); i < column_end; ++i) at_[row * blocks_ + i] = 1;
+      for (std::int64_t i = std::max<std::int64_t>(column, 0); i < column_end; ++i)
+        at_[row * blocks_ + i] = 1;
   }
   void drop_future() {
     for (std::int64_t row = 0; row < blocks_; ++row)
@@ -56,7 +57,8 @@ void random_blocks(const LayoutOptions& o, bool past_only, Random& random, Grid 
     const std::int64_t range = past_only ? row + 1 : grid.blocks();
     std::iota(columns.begin(), columns.end(), 0);
     for (std::int64_t i = 0; i < std::min(o.num_random_blocks, range); ++i) {
-      std::swap(columns[static_cast<std::size_t>(i)], columns[static_cast<std::size_t>(i + random.below(range - i))]);
+      std::swap(columns[static_cast<std::size_t>(i)],
+                columns[static_cast<std::size_t>(i + random.below(range - i))]);
       const std::int64_t column = columns[static_cast<std::size_t>(i)];
       grid.fill(row, row + 1, column, column + 1);
     }
@@ -65,7 +67,8 @@ void random_blocks(const LayoutOptions& o, bool past_only, Random& random, Grid 
 
 void window(const LayoutOptions& o, std::int64_t begin, std::int64_t size, Grid grid) {
   const std::int64_t end = std::min(begin + size, grid.blocks());
-  for (std::int64_t row = begin; row < end; ++row) grid.fill(row, row + 1, begin, unidirectional(o) ? row + 1 : end);
+  for (std::int64_t row = begin; row < end; ++row)
+    grid.fill(row, row + 1, begin, unidirectional(o) ? row + 1 : end);
 }
 
 void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
@@ -75,7 +78,8 @@ void sliding_window(const LayoutOptions& o, bool past_only, Grid grid) {
 }
 
 /// Columns [begin, end) for all rows, or for those from `begin` on; and rows.
-void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal, Grid grid) {
+void global_blocks(std::int64_t begin, std::int64_t end, bool from_begin, bool horizontal,
+                   Grid grid) {
   if (horizontal) grid.fill(begin, end, 0, grid.blocks());
   grid.fill(from_begin ? begin : 0, grid.blocks(), begin, end);
 }
@@ -84,22 +88,26 @@ void listed_global_blocks(const LayoutOptions& o, bool from_begin, bool horizont
   for (std::size_t i = 0; i < o.global_block_indices.size(); ++i) {
     const std::int64_t begin = o.global_block_indices[i];
     if (begin >= grid.blocks()) continue;
-    global_blocks(begin, o.global_block_end_indices ? (*o.global_block_end_indices)[i] : begin + 1, from_begin,
-                  horizontal, grid);
+    global_blocks(begin, o.global_block_end_indices ? (*o.global_block_end_indices)[i] : begin + 1,
+                  from_begin, horizontal, grid);
   }
 }
 
 void fixed(const LayoutOptions& o, std::int64_t head, Grid grid) {
   for (std::int64_t begin = 0; begin < grid.blocks(); begin += o.num_local_blocks)
     window(o, begin, o.num_local_blocks, grid);
-  const std::int64_t first = o.num_local_blocks - (1 + head % o.num_different_global_patterns) * o.num_global_blocks;
+  const std::int64_t first =
+      o.num_local_blocks - (1 + head % o.num_different_global_patterns) * o.num_global_blocks;
   const std::int64_t whole = grid.blocks() - grid.blocks() % o.num_local_blocks;
   for (std::int64_t begin = first; begin < whole; begin += o.num_local_blocks)
-    global_blocks(begin, begin + o.num_global_blocks, unidirectional(o), o.horizontal_global_attention, grid);
+    global_blocks(begin, begin + o.num_global_blocks, unidirectional(o),
+                  o.horizontal_global_attention, grid);
   if (whole == grid.blocks()) return;
   // The last window is short: its representative moves to the left so far that it is there.
-  const std::int64_t begin = std::max<std::int64_t>(0, std::min(whole + first, grid.blocks() - o.num_global_blocks));
-  global_blocks(begin, begin + o.num_global_blocks, unidirectional(o), o.horizontal_global_attention, grid);
+  const std::int64_t begin =
+      std::max<std::int64_t>(0, std::min(whole + first, grid.blocks() - o.num_global_blocks));
+  global_blocks(begin, begin + o.num_global_blocks, unidirectional(o),
+                o.horizontal_global_attention, grid);
 }
 
 void variable(const LayoutOptions& o, Random& random, Grid grid) {
@@ -107,8 +115,8 @@ void variable(const LayoutOptions& o, Random& random, Grid grid) {
   std::int64_t begin = 0;
   for (std::size_t i = 0; begin < grid.blocks(); ++i) {
     // A window may be given as long as there are numbers: the sum must not go beyond them.
-    const std::int64_t size =
-        std::min(o.local_window_blocks[std::min(i, o.local_window_blocks.size() - 1)], grid.blocks());
+    const std::int64_t size = std::min(
+        o.local_window_blocks[std::min(i, o.local_window_blocks.size() - 1)], grid.blocks());
     window(o, begin, size, grid);
     begin += size;
   }
@@ -128,22 +136,26 @@ void one_head(const LayoutOptions& o, std::int64_t head, Random& random, Grid gr
   if (unidirectional(o)) grid.drop_future();
 }
 
-std::string wrong(const LayoutOptions& o, const char* what, const std::string& got, const std::string& want) {
+std::string wrong(const LayoutOptions& o, const char* what, const std::string& got,
+                  const std::string& want) {
   return "[sparse_attention " + o.kind + " layout] " + what + "; got " + got + ", want " + want;
 }
 
-std::string wrong(const LayoutOptions& o, const char* what, std::int64_t got, const std::string& want) {
+std::string wrong(const LayoutOptions& o, const char* what, std::int64_t got,
+                  const std::string& want) {
   return wrong(o, what, std::to_string(got), want);
 }
 
 std::string fixed_error(const LayoutOptions& o) {
-  if (o.num_local_blocks < 1) return wrong(o, "num_local_blocks is out of range", o.num_local_blocks, "1 or more");
+  if (o.num_local_blocks < 1)
+    return wrong(o, "num_local_blocks is out of range", o.num_local_blocks, "1 or more");
   if (o.num_global_blocks < 1 || o.num_local_blocks % o.num_global_blocks)
     return wrong(o, "num_global_blocks must divide the local window", o.num_global_blocks,
                  "a divisor of " + std::to_string(o.num_local_blocks));
   const std::int64_t patterns = o.num_different_global_patterns;
   if (patterns > 1 && !o.different_layout_per_head)
-    return wrong(o, "heads with one layout have one global pattern", patterns, "1, or different_layout_per_head");
+    return wrong(o, "heads with one layout have one global pattern", patterns,
+                 "1, or different_layout_per_head");
   if (patterns < 1 || patterns > o.num_local_blocks / o.num_global_blocks)
     return wrong(o, "num_different_global_patterns is out of range", patterns,
                  "1 to " + std::to_string(o.num_local_blocks / o.num_global_blocks));
@@ -157,7 +169,8 @@ std::string indices_error(const LayoutOptions& o) {
   const auto& ends = *o.global_block_end_indices;
   if (ends.size() != o.global_block_indices.size())
     return wrong(o, "global_block_end_indices has another length than global_block_indices",
-                 static_cast<std::int64_t>(ends.size()), std::to_string(o.global_block_indices.size()));
+                 static_cast<std::int64_t>(ends.size()),
+                 std::to_string(o.global_block_indices.size()));
   for (std::size_t i = 0; i < ends.size(); ++i)
     if (ends[i] <= o.global_block_indices[i])
       return wrong(o, "a global window ends before it begins", ends[i],
@@ -168,9 +181,11 @@ std::string indices_error(const LayoutOptions& o) {
 }  // namespace
 
 std::string layout_error(const LayoutOptions& o) {
-  constexpr const char* kinds[] = {"dense", "fixed", "variable", "bigbird", "bslongformer", "local"};
+  constexpr const char* kinds[] = {"dense",   "fixed",        "variable",
+                                   "bigbird", "bslongformer", "local"};
   if (std::find(std::begin(kinds), std::end(kinds), o.kind) == std::end(kinds))
-    return wrong(o, "there is no such layout", o.kind, "dense, fixed, variable, bigbird, bslongformer or local");
+    return wrong(o, "there is no such layout", o.kind,
+                 "dense, fixed, variable, bigbird, bslongformer or local");
   if (o.num_heads < 1) return wrong(o, "num_heads is out of range", o.num_heads, "1 or more");
   if (o.block < 16 || o.block > 128 || o.block % 16)
     return wrong(o, "the block size is not supported", o.block, "a multiple of 16 from 16 to 128");
@@ -180,23 +195,27 @@ std::string layout_error(const LayoutOptions& o) {
   if (o.attention != "bidirectional" && o.attention != "unidirectional")
     return wrong(o, "there is no such attention", o.attention, "bidirectional or unidirectional");
   if (o.horizontal_global_attention && unidirectional(o))
-    return wrong(o, "horizontal_global_attention looks into the future", o.attention, "bidirectional");
+    return wrong(o, "horizontal_global_attention looks into the future", o.attention,
+                 "bidirectional");
   if (o.num_random_blocks < 0 || o.num_sliding_window_blocks < 1 || o.num_global_blocks < 0)
     return wrong(o, "a number of blocks is out of range",
                  std::min({o.num_random_blocks, o.num_sliding_window_blocks, o.num_global_blocks}),
                  "random and global blocks 0 or more, window 1 or more");
   if (o.kind == "fixed")
     if (std::string error = fixed_error(o); !error.empty()) return error;
-  if (o.kind == "variable" && (o.local_window_blocks.empty() ||
-                               *std::min_element(o.local_window_blocks.begin(), o.local_window_blocks.end()) < 1))
-    return wrong(o, "local_window_blocks has no window", static_cast<std::int64_t>(o.local_window_blocks.size()),
-                 "sizes of 1 or more");
+  if (o.kind == "variable" &&
+      (o.local_window_blocks.empty() ||
+       *std::min_element(o.local_window_blocks.begin(), o.local_window_blocks.end()) < 1))
+    return wrong(o, "local_window_blocks has no window",
+                 static_cast<std::int64_t>(o.local_window_blocks.size()), "sizes of 1 or more");
   if (std::string error = indices_error(o); !error.empty()) return error;
   if (!o.seq_len) return {};
   const std::int64_t blocks = o.seq_len / o.block;
-  const bool big_bird = o.kind == "bigbird", slides = big_bird || o.kind == "bslongformer" || o.kind == "local";
-  const std::int64_t most = std::max({big_bird || o.kind == "variable" ? o.num_random_blocks : 0,
-                                      slides ? o.num_sliding_window_blocks : 0, big_bird ? o.num_global_blocks : 0});
+  const bool big_bird = o.kind == "bigbird",
+             slides = big_bird || o.kind == "bslongformer" || o.kind == "local";
+  const std::int64_t most =
+      std::max({big_bird || o.kind == "variable" ? o.num_random_blocks : 0,
+                slides ? o.num_sliding_window_blocks : 0, big_bird ? o.num_global_blocks : 0});
   if (most > blocks)
     return wrong(o, "a row has fewer blocks than the random, sliding or global ones", blocks,
                  std::to_string(most) + " or more");
@@ -211,7 +230,8 @@ std::vector<std::uint8_t> make_layout(const LayoutOptions& o) {
   for (std::int64_t head = 0; head < (o.different_layout_per_head ? o.num_heads : 1); ++head)
     one_head(o, head, random, Grid(out.data() + head * size, blocks));
   if (!o.different_layout_per_head)
-    for (std::int64_t head = 1; head < o.num_heads; ++head) std::copy_n(out.data(), size, out.data() + head * size);
+    for (std::int64_t head = 1; head < o.num_heads; ++head)
+      std::copy_n(out.data(), size, out.data() + head * size);
   return out;
 }
 

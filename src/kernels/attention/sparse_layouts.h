@@ -1,4 +1,5 @@
-// Block layouts of sparse attention: which key blocks each query block sees. Pure functions, nothing of torch.
+// Block layouts of sparse attention: which key blocks each query block sees. Pure functions,
+// nothing of torch.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,14 @@ namespace anyaccel::ops {
 
 /// All options of all kinds; each kind reads its own. The names are DeepSpeed's.
 struct LayoutOptions {
-  std::string kind;                                     ///< dense, fixed, variable, bigbird, bslongformer, local
-  std::int64_t num_heads = 0, block = 16, seq_len = 0;  ///< seq_len 0: the options alone are checked
+  std::string kind;  ///< dense, fixed, variable, bigbird, bslongformer, local
+  std::int64_t num_heads = 0, block = 16,
+               seq_len = 0;  ///< seq_len 0: the options alone are checked
   bool different_layout_per_head = false;
   std::vector<std::int64_t> local_window_blocks, global_block_indices;
   std::optional<std::vector<std::int64_t>> global_block_end_indices;
-  std::int64_t num_local_blocks = 4, num_global_blocks = 1, num_random_blocks = 0, num_sliding_window_blocks = 3,
-               num_different_global_patterns = 1;
+  std::int64_t num_local_blocks = 4, num_global_blocks = 1, num_random_blocks = 0,
+               num_sliding_window_blocks = 3, num_different_global_patterns = 1;
   std::string attention = "bidirectional";
   bool horizontal_global_attention = false;
   std::int64_t seed = 0;  ///< of random blocks

@@ -1,4 +1,5 @@
-// Functions that are compiled for a CUDA device and for the host, whose tests run what a device would.
+// Functions that are compiled for a CUDA device and for the host, whose tests run what a device
+// would.
 #pragma once
 
 #if defined(__CUDACC__)

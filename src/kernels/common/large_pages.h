@@ -1,5 +1,5 @@
-// Large pages for large results. torch gives them memory that nothing has touched yet, and its first touch page by page takes the
-// system several times as long as writing what stands there.
+// Large pages for large results. torch gives them memory that nothing has touched yet, and its
+// first touch page by page takes the system several times as long as writing what stands there.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,16 @@
 
 namespace anyaccel::ops {
 
-/// Asks the system for large pages below the `bytes` at `memory`, whole ones only. A wish: whatever it says, the memory is as before.
+/// Asks the system for large pages below the `bytes` at `memory`, whole ones only. A wish: whatever
+/// it says, the memory is as before.
 inline void wish_large_pages(void* memory, std::int64_t bytes) noexcept {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   constexpr std::uintptr_t page = 2 << 20;
   constexpr std::int64_t least = 8 * page;
   if (bytes < least) return;
   const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page;
-  const auto end = (reinterpret_cast<std::uintptr_t>(memory) + static_cast<std::uintptr_t>(bytes)) / page * page;
+  const auto end =
+      (reinterpret_cast<std::uintptr_t>(memory) + static_cast<std::uintptr_t>(bytes)) / page * page;
   madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #endif
 }

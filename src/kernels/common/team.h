@@ -1,4 +1,5 @@
-// Threads that go through the phases of one pass together: a parallel region for each phase would cost more than the phase.
+// Threads that go through the phases of one pass together: a parallel region for each phase would
+// cost more than the phase.
 #pragma once
 
 #include <algorithm>
@@ -22,19 +23,24 @@ struct TeamShared {
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
   std::exception_ptr failure;  ///< of alone(), of its thread
-  bool failed[2] = {};         ///< told to the others by turns: one may still read when the next is written
+  bool failed[2] =
+      {};  ///< told to the others by turns: one may still read when the next is written
 };
 
 class Team {
  public:
   Team(TeamShared& shared, int thread, int threads) noexcept
-      : shared_(shared), thread_(thread), threads_(threads), stretches_(std::min(threads, TeamShared::max_stretches)) {}
+      : shared_(shared),
+        thread_(thread),
+        threads_(threads),
+        stretches_(std::min(threads, TeamShared::max_stretches)) {}
 
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
 
-  /// Calls function(task) for each task in [0, count); returns when all are done. A thread has a stretch of neighbouring tasks, since
-  /// memory that is read on and on comes faster, and then helps the others with theirs.
+  /// Calls function(task) for each task in [0, count); returns when all are done. A thread has a
+  /// stretch of neighbouring tasks, since memory that is read on and on comes faster, and then
+  /// helps the others with theirs.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
     last_tasks(count, function);
@@ -50,14 +56,17 @@ class Team {
     }
     for (int i = 0; i < stretches_; ++i) {
       const int stretch = (thread_ + i) % stretches_;
-      const std::int64_t begin = count * stretch / stretches_, size = count * (stretch + 1) / stretches_ - begin;
+      const std::int64_t begin = count * stretch / stretches_,
+                         size = count * (stretch + 1) / stretches_ - begin;
       std::atomic<std::int64_t>& next = shared_.stretches[stretch].next;
       if (next.load(std::memory_order_relaxed) >= size) continue;
-      for (std::int64_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < size;) function(begin + at);
+      for (std::int64_t at; (at = next.fetch_add(1, std::memory_order_relaxed)) < size;)
+        function(begin + at);
     }
   }
 
-  /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or one before threw.
+  /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or
+  /// one before threw.
   template <typename Function>
   bool alone(const Function& function) {
     bool& failed = shared_.failed[turn_ ^= 1];
@@ -99,7 +108,8 @@ class Team {
     const unsigned generation = shared_.generation.load(std::memory_order_relaxed);
     if (shared_.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
       shared_.arrived.store(0, std::memory_order_relaxed);
-      for (int i = 0; i < stretches_; ++i) shared_.stretches[i].next.store(0, std::memory_order_relaxed);
+      for (int i = 0; i < stretches_; ++i)
+        shared_.stretches[i].next.store(0, std::memory_order_relaxed);
       shared_.generation.store(generation + 1, std::memory_order_release);
       return;
     }
@@ -126,7 +136,8 @@ class Team {
   const char *soon_ = nullptr, *soon_end_ = nullptr;
 };
 
-/// Calls function(Team&) on at most `threads` threads at once. It must not throw but in Team::alone(), whose exception comes out of here.
+/// Calls function(Team&) on at most `threads` threads at once. It must not throw but in
+/// Team::alone(), whose exception comes out of here.
 template <typename Function>
 void run_team(std::int64_t threads, const Function& function) {
   struct Region {

@@ -1,5 +1,5 @@
-// Launch helpers of the CUDA kernels. Sources with kernels do not include torch, so that nvcc compiles each one in
-// seconds.
+// Launch helpers of the CUDA kernels. Sources with kernels do not include torch, so that nvcc
+// compiles each one in seconds.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,19 +17,20 @@ inline const char* launch_error() {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
-/// Allows a kernel so much dynamic shared memory: beyond 48 KiB it must be asked for, and what the device does not have is refused. Null, or
-/// what CUDA says.
+/// Allows a kernel so much dynamic shared memory: beyond 48 KiB it must be asked for, and what the
+/// device does not have is refused. Null, or what CUDA says.
 template <typename Kernel>
 const char* allow_shared(Kernel kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return nullptr;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  const cudaError_t status = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status == cudaSuccess) return nullptr;
   static_cast<void>(cudaGetLastError());  // else the next launch, whosever that is, is blamed
   return cudaGetErrorString(status);
 }
 
-/// All threads of the block, and a barrier. The host has a copy only because what calls it is compiled for both.
+/// All threads of the block, and a barrier. The host has a copy only because what calls it is
+/// compiled for both.
 struct BlockThreads {
   template <typename Function>
   __host__ __device__ void operator()(const Function& function) const {
@@ -45,7 +46,9 @@ constexpr std::int64_t max_blocks = 1 << 20;
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
 }
-inline unsigned blocks_of_elements(std::int64_t size) { return blocks_for((size + chunk_threads - 1) / chunk_threads); }
+inline unsigned blocks_of_elements(std::int64_t size) {
+  return blocks_for((size + chunk_threads - 1) / chunk_threads);
+}
 
 /// The device's 16-bit types, for functions that are compiled for tests too.
 struct CudaTypes {
@@ -61,10 +64,12 @@ auto with_cuda_element(Element element, const Call& call) {
   return call(__half());
 }
 
-/// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the caller has checked them.
+/// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the
+/// caller has checked them.
 template <typename P, typename Call>
 void with_cuda_gradients(Element gradient, Element state, const Call& call) {
-  if (gradient == Element::f32) return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
+  if (gradient == Element::f32)
+    return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
   return state == Element::f32 ? call(P(), P(), float()) : call(P(), P(), P());
 }
 template <typename Call>

@@ -1,7 +1,9 @@
-// Products of tiles that lie in a block's shared memory. The host compiles them too: tests run there what blocks of threads do.
+// Products of tiles that lie in a block's shared memory. The host compiles them too: tests run
+// there what blocks of threads do.
 //
-// On a device 16-bit tiles are multiplied by tensor cores, a warp for each 16 x 16 of the result, through nvcuda::wmma, which every
-// architecture since sm_80 has for both types. All others, and all on the host, are done by lanes, 4 x 4 of the result each.
+// On a device 16-bit tiles are multiplied by tensor cores, a warp for each 16 x 16 of the result,
+// through nvcuda::wmma, which every architecture since sm_80 has for both types. All others, and
+// all on the host, are done by lanes, 4 x 4 of the result each.
 #pragma once
 
 #include <type_traits>
@@ -16,11 +18,13 @@
 
 namespace anyaccel::ops {
 
-/// How the factors of a product lie: `nt` a[row][k], b[column][k]; `nn` a[row][k], b[k][column]; `tn` a[k][row], b[k][column].
+/// How the factors of a product lie: `nt` a[row][k], b[column][k]; `nn` a[row][k], b[k][column];
+/// `tn` a[k][row], b[k][column].
 enum class Lie { nt, nn, tn };
 
-/// c[row][column] = a b, added to what is there with `add`. All three sizes are multiples of 16; a row of a and b is a multiple of 8
-/// elements, in 16 bits, or of 4, one of c of 4; all begin at a multiple of 32 bytes.
+/// c[row][column] = a b, added to what is there with `add`. All three sizes are multiples of 16; a
+/// row of a and b is a multiple of 8 elements, in 16 bits, or of 4, one of c of 4; all begin at a
+/// multiple of 32 bytes.
 template <typename T, typename Real>
 struct TileProduct {
   int rows, columns, depth;
@@ -50,19 +54,23 @@ ANYACCEL_ON_BOTH void multiply_patches(int lane, int lanes, const TileProduct<T,
   const int across = p.columns / side, all = p.rows / side * across;
   for (int patch = lane; patch < all; patch += lanes) {
     const int row = patch / across * side, place = patch % across;
-    // Neighbours read rows of b that follow each other where they go along them, and columns that do where they go across.
+    // Neighbours read rows of b that follow each other where they go along them, and columns that
+    // do where they go across.
     const int first = lie == Lie::nt ? place : place * side, step = lie == Lie::nt ? across : 1;
     Real sums[side][side];
     for (int i = 0; i < side; ++i)
-      for (int j = 0; j < side; ++j) sums[i][j] = p.add ? p.c[(row + i) * p.c_row + first + j * step] : Real{0};
+      for (int j = 0; j < side; ++j)
+        sums[i][j] = p.add ? p.c[(row + i) * p.c_row + first + j * step] : Real{0};
     for (int k = 0; k < p.depth; k += side) {
       Quad a[side], b[side];
       for (int i = 0; i < side; ++i) {
-        const T* const from = lie == Lie::tn ? p.a + (k + i) * p.a_row + row : p.a + (row + i) * p.a_row + k;
+        const T* const from =
+            lie == Lie::tn ? p.a + (k + i) * p.a_row + row : p.a + (row + i) * p.a_row + k;
         a[i] = *reinterpret_cast<const Quad*>(from);
       }
       for (int j = 0; j < side; ++j) {
-        const T* const from = lie == Lie::nt ? p.b + (first + j * step) * p.b_row + k : p.b + (k + j) * p.b_row + first;
+        const T* const from = lie == Lie::nt ? p.b + (first + j * step) * p.b_row + k
+                                             : p.b + (k + j) * p.b_row + first;
         b[j] = *reinterpret_cast<const Quad*>(from);
       }
       for (int i = 0; i < side; ++i)
@@ -85,10 +93,10 @@ __device__ void multiply_fragments(int lane, int lanes, const TileProduct<T, flo
   constexpr int side = 16;
   using RowOrder = wmma::row_major;
   using ColumnOrder = wmma::col_major;
-  using A =
-      wmma::fragment<wmma::matrix_a, side, side, side, T, std::conditional_t<lie == Lie::tn, ColumnOrder, RowOrder>>;
-  using B =
-      wmma::fragment<wmma::matrix_b, side, side, side, T, std::conditional_t<lie == Lie::nt, ColumnOrder, RowOrder>>;
+  using A = wmma::fragment<wmma::matrix_a, side, side, side, T,
+                           std::conditional_t<lie == Lie::tn, ColumnOrder, RowOrder>>;
+  using B = wmma::fragment<wmma::matrix_b, side, side, side, T,
+                           std::conditional_t<lie == Lie::nt, ColumnOrder, RowOrder>>;
   const int across = p.columns / side, all = p.rows / side * across;
   __syncwarp();
   for (int at = lane / 32; at < all; at += lanes / 32) {
@@ -102,8 +110,10 @@ __device__ void multiply_fragments(int lane, int lanes, const TileProduct<T, flo
     for (int k = 0; k < p.depth; k += side) {
       A a;
       B b;
-      wmma::load_matrix_sync(a, lie == Lie::tn ? p.a + k * p.a_row + row : p.a + row * p.a_row + k, p.a_row);
-      wmma::load_matrix_sync(b, lie == Lie::nt ? p.b + column * p.b_row + k : p.b + k * p.b_row + column, p.b_row);
+      wmma::load_matrix_sync(a, lie == Lie::tn ? p.a + k * p.a_row + row : p.a + row * p.a_row + k,
+                             p.a_row);
+      wmma::load_matrix_sync(
+          b, lie == Lie::nt ? p.b + column * p.b_row + k : p.b + k * p.b_row + column, p.b_row);
       wmma::mma_sync(sums, a, b, sums);
     }
     wmma::store_matrix_sync(to, sums, p.c_row, wmma::mem_row_major);

@@ -1,4 +1,5 @@
-// Loads and stores of 16 bytes, the widest that all CUDA devices have, for functions that are compiled for the host too.
+// Loads and stores of 16 bytes, the widest that all CUDA devices have, for functions that are
+// compiled for the host too.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,19 @@ struct alignas(16) Sixteen {
   T at[count];
 };
 
-inline bool is_aligned16(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
+inline bool is_aligned16(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+}
 
-/// What a load may take for granted: nothing writes the memory while the kernel runs and it is not read again soon (weights: they leave the
-/// caches to what is), or nothing writes it, or the kernel itself does (its block's shared memory).
+/// What a load may take for granted: nothing writes the memory while the kernel runs and it is not
+/// read again soon (weights: they leave the caches to what is), or nothing writes it, or the kernel
+/// itself does (its block's shared memory).
 enum class Reads { once, again, written };
 
-/// A device's vectors trap on an address that is no multiple of their size; so does the host, which runs them in tests alone.
-ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer, [[maybe_unused]] unsigned size) {
+/// A device's vectors trap on an address that is no multiple of their size; so does the host, which
+/// runs them in tests alone.
+ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer,
+                                     [[maybe_unused]] unsigned size) {
 #if !defined(__CUDA_ARCH__)
   if (reinterpret_cast<std::uintptr_t>(pointer) % size) __builtin_trap();
 #endif
@@ -56,10 +62,11 @@ ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
 #endif
 }
 
-/// to[count] = elements as floats from `from`, zeros behind the first `there`; `aligned`: `from` is a multiple of 16 bytes, and so is
-/// what `count` elements take.
+/// to[count] = elements as floats from `from`, zeros behind the first `there`; `aligned`: `from` is
+/// a multiple of 16 bytes, and so is what `count` elements take.
 template <int count, Reads reads = Reads::again, typename T>
-ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned, float (&to)[count]) {
+ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned,
+                                  float (&to)[count]) {
   constexpr int step = Sixteen<T>::count;
   static_assert(count % step == 0);
   if (aligned && there >= count) {

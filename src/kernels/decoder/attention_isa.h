@@ -1,5 +1,5 @@
-// Attention of one query over a cache. The panels of panel_attention.h take 3 times as long for one query
-// (benchmarks/small_products.bench.py).
+// Attention of one query over a cache. The panels of panel_attention.h take 3 times as long for one
+// query (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -16,12 +16,15 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Scores of the positions [first, first + 4) of `count`. Positions after the last one get its score.
+/// Scores of the positions [first, first + 4) of `count`. Positions after the last one get its
+/// score.
 template <typename T>
-inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim, std::int64_t first,
-                                                       std::int64_t count, const float* query, float* to) {
+inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim,
+                                                       std::int64_t first, std::int64_t count,
+                                                       const float* query, float* to) {
   const T* row[4];
-  for (std::int64_t i = 0; i < 4; ++i) row[i] = keys + (first + i < count ? first + i : count - 1) * dim;
+  for (std::int64_t i = 0; i < 4; ++i)
+    row[i] = keys + (first + i < count ? first + i : count - 1) * dim;
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
   each_vector(
       dim, [&](std::int64_t d, std::int64_t n) __attribute__((always_inline)) {
@@ -31,10 +34,12 @@ inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64
   totals(sum, to);
 }
 
-/// Elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions have sums of their own.
+/// Elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions have
+/// sums of their own.
 template <typename T, int vectors>
-inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim, std::int64_t d, std::int64_t n,
-                                               std::int64_t count, const float* shares, Vec factor, float* out) {
+inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim, std::int64_t d,
+                                               std::int64_t n, std::int64_t count,
+                                               const float* shares, Vec factor, float* out) {
   Vec sum[2][vectors];
   for (auto& part : sum)
     for (Vec& each : part) each = Vec::of(0);
@@ -49,11 +54,13 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
   for (; p + 2 <= count; p += 2) add(p, 0), add(p + 1, 1);
   if (p < count) add(p, 0);
   for (int i = 0; i < vectors; ++i)
-    store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width, vectors == 1 ? n : Vec::width);
+    store_some((sum[0][i] + sum[1][i]) * factor, out + d + i * Vec::width,
+               vectors == 1 ? n : Vec::width);
 }
 
-/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum. Nothing is added to the
-/// scores, so unlike the softmax of masked attention it can multiply by log2(e) before it subtracts.
+/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
+/// Nothing is added to the scores, so unlike the softmax of masked attention it can multiply by
+/// log2(e) before it subtracts.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
@@ -69,7 +76,8 @@ inline float shares_of(float scale_by, float softcap, float* scores, std::int64_
         if (n == Vec::width) most = max_of(most, s);
       });
   float top = greatest(most);
-  for (std::int64_t i = count / Vec::width * Vec::width; i < count; ++i) top = scores[i] > top ? scores[i] : top;
+  for (std::int64_t i = count / Vec::width * Vec::width; i < count; ++i)
+    top = scores[i] > top ? scores[i] : top;
   const Vec below = Vec::of(top);
   Vec sum = Vec::of(0);
   each_vector(
@@ -92,7 +100,8 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
   for (; d + 4 * Vec::width <= h.dim; d += 4 * Vec::width)
     mix<T, 4>(values, h.dim, d, Vec::width, count, scores, factor, out);
   for (; d < h.dim; d += Vec::width)
-    mix<T, 1>(values, h.dim, d, h.dim - d < Vec::width ? h.dim - d : Vec::width, count, scores, factor, out);
+    mix<T, 1>(values, h.dim, d, h.dim - d < Vec::width ? h.dim - d : Vec::width, count, scores,
+              factor, out);
 }
 
 }  // namespace

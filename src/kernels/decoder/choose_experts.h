@@ -14,10 +14,10 @@ struct Chosen {
   float share;
 };
 
-/// The `count` greatest of logits[experts] and their shares of a softmax over all, of which to[count] are made; `normalize`: their
-/// sum is 1. Among equals the first ones.
-ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, std::int64_t count, bool normalize,
-                                     std::int32_t row, Chosen* to) {
+/// The `count` greatest of logits[experts] and their shares of a softmax over all, of which
+/// to[count] are made; `normalize`: their sum is 1. Among equals the first ones.
+ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, std::int64_t count,
+                                     bool normalize, std::int32_t row, Chosen* to) {
   std::int64_t found = 0;
   for (std::int64_t e = 0; e < experts; ++e) {
     std::int64_t at = found;  // `count`: behind those that there is room for

@@ -9,7 +9,8 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t task_bytes = 64 * 1024;  // of weights: far more than what it costs to take a task
+constexpr std::int64_t task_bytes =
+    64 * 1024;  // of weights: far more than what it costs to take a task
 
 std::int64_t bytes_of(const Matrix& m) {
   switch (m.format) {
@@ -59,7 +60,8 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
     prepare(experts.down, pairs);
     max_inner = std::max(max_inner, pairs * experts.down.inputs);
     max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
-    max_gathered = std::max(max_gathered, rows * prepared_bytes(experts.gate_up.format, experts.gate_up.inputs));
+    max_gathered = std::max(max_gathered,
+                            rows * prepared_bytes(experts.gate_up.format, experts.gate_up.inputs));
   }
   prepare(d.head.matrix, rows);
   shared = own = 0;
@@ -77,9 +79,17 @@ DecoderPlan::DecoderPlan(const Decoder& d) {
   groups = place(own, (pairs + 1) * 4);
 }
 
-DecoderPass::DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const DecoderPlan& plan,
-                         Team& team, Half half, float* change)
-    : isa_(isa), d_(d), x_(x), rows_(plan.rows), logits_(logits), plan_(plan), team_(team), half_(half), out_(change) {
+DecoderPass::DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch,
+                         const DecoderPlan& plan, Team& team, Half half, float* change)
+    : isa_(isa),
+      d_(d),
+      x_(x),
+      rows_(plan.rows),
+      logits_(logits),
+      plan_(plan),
+      team_(team),
+      half_(half),
+      out_(change) {
   const auto floats = [](char* at) { return reinterpret_cast<float*>(at); };
   qkv_ = floats(scratch + plan.qkv);
   mixed_ = floats(scratch + plan.mixed);
@@ -109,7 +119,8 @@ void DecoderPass::run() {
 }
 
 void DecoderPass::norm_rows(const Norm& norm) {
-  for (std::int64_t r = 0; r < rows_; ++r) norm_row(isa_, norm, x_ + r * d_.hidden, d_.hidden, normed_ + r * d_.hidden);
+  for (std::int64_t r = 0; r < rows_; ++r)
+    norm_row(isa_, norm, x_ + r * d_.hidden, d_.hidden, normed_ + r * d_.hidden);
 }
 
 void DecoderPass::logits() {
@@ -119,7 +130,8 @@ void DecoderPass::logits() {
     if (d_.final_norm.eps >= 0)
       norm_row(isa_, d_.final_norm, x_ + row * d_.hidden, d_.hidden, normed_ + r * d_.hidden);
     else
-      std::memcpy(normed_ + r * d_.hidden, x_ + row * d_.hidden, static_cast<std::size_t>(d_.hidden) * 4);
+      std::memcpy(normed_ + r * d_.hidden, x_ + row * d_.hidden,
+                  static_cast<std::size_t>(d_.hidden) * 4);
   }
   prepare(d_.head.matrix, normed_);
   project({&d_.head, 1}, logits_, false);
@@ -128,7 +140,8 @@ void DecoderPass::logits() {
 void DecoderPass::prefetch(const Matrix& matrix) {
   const std::int64_t threads = team_.threads(), row = bytes_of(matrix);
   const std::int64_t begin = matrix.outputs * team_.thread() / threads;
-  team_.prefetch(static_cast<const char*>(matrix.weight) + begin * row, matrix.outputs / threads * row);
+  team_.prefetch(static_cast<const char*>(matrix.weight) + begin * row,
+                 matrix.outputs / threads * row);
 }
 
 void DecoderPass::prepare_for(const Matrix& matrix, const Matrix*& last, const float* from) {
@@ -165,10 +178,11 @@ void DecoderPass::project(Parts parts, float* to, bool add, const float* from) {
   });
 }
 
-void DecoderPass::products(const Linear& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row,
-                           bool add) {
+void DecoderPass::products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
+                           std::int64_t to_row, bool add) {
   const std::int64_t n = end - begin;
-  if (!add && !part.bias.data) return multiply_rows(isa_, part.matrix, prepared_, rows_, begin, end, to, to_row);
+  if (!add && !part.bias.data)
+    return multiply_rows(isa_, part.matrix, prepared_, rows_, begin, end, to, to_row);
   multiply_rows(isa_, part.matrix, prepared_, rows_, begin, end, products_, n);
   for (std::int64_t r = 0; r < rows_; ++r) {
     add_bias_row(isa_, part.bias, begin, n, products_ + r * n);
@@ -205,9 +219,11 @@ bool DecoderPass::finish_change(const Norm& norm) {
   return true;
 }
 
-void DecoderPass::position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head) {
+void DecoderPass::position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row,
+                                float* head) {
   if (d_.head_norms) norm_row(isa_, norm, head, d_.head_dim, head);
-  if (d_.half) rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
+  if (d_.half)
+    rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
 }
 
 bool DecoderPass::attention(const DecoderLayer& layer) {
@@ -227,13 +243,15 @@ bool DecoderPass::attention(const DecoderLayer& layer) {
   team_.tasks(rows_ * d_.heads, [&](std::int64_t task) {
     const std::int64_t row = task / d_.heads, head = task % d_.heads, end = position_of(row) + 1;
     const Cache& cache = cache_of(layer, row);
-    const std::int64_t offset = d_.key_head(head) * segment_of(row).capacity * d_.head_dim * size_of(cache.keys.type);
+    const std::int64_t offset =
+        d_.key_head(head) * segment_of(row).capacity * d_.head_dim * size_of(cache.keys.type);
     float* query = qkv_head(row, head);
     position_head(layer, layer.query_norm, row, query);
     attend_row(isa_,
                {static_cast<const char*>(cache.keys.data) + offset,
                 static_cast<const char*>(cache.values.data) + offset, cache.keys.type, d_.head_dim,
-                layer.window > 0 ? std::max<std::int64_t>(0, end - layer.window) : 0, end, layer.scale, d_.softcap},
+                layer.window > 0 ? std::max<std::int64_t>(0, end - layer.window) : 0, end,
+                layer.scale, d_.softcap},
                query, scores_, mixed_ + row * plan_.mixed_columns + head * d_.head_dim);
   });
   if (!layer.up.empty()) prefetch(layer.up[0].matrix);
@@ -275,11 +293,12 @@ std::int64_t decoder_scratch(const Decoder& decoder, std::int64_t threads) {
   return plan.shared + threads * plan.own;
 }
 
-void run_decoder(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch, std::int64_t threads,
-                 Half half, float* change) {
+void run_decoder(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch,
+                 std::int64_t threads, Half half, float* change) {
   const DecoderPlan plan(decoder);
   run_team(threads, [&](Team& team) {
-    DecoderPass(isa, decoder, x, logits, static_cast<char*>(scratch), plan, team, half, change).run();
+    DecoderPass(isa, decoder, x, logits, static_cast<char*>(scratch), plan, team, half, change)
+        .run();
   });
 }
 

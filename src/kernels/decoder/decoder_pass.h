@@ -1,5 +1,5 @@
-// A pass over few rows as each of its threads goes through it: what decoder.cpp and experts.cpp share. All threads run the same
-// phases, and meet behind each that others read from.
+// A pass over few rows as each of its threads goes through it: what decoder.cpp and experts.cpp
+// share. All threads run the same phases, and meet behind each that others read from.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ struct DecoderPlan {
 
 class DecoderPass {
  public:
-  DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const DecoderPlan& plan, Team& team,
-              Half half, float* change);
+  DecoderPass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch,
+              const DecoderPlan& plan, Team& team, Half half, float* change);
   void run();
 
  private:
@@ -55,14 +55,17 @@ class DecoderPass {
 
   /// Each thread for itself: that is less than to wait for another one.
   void norm_rows(const Norm& norm);
-  void prepare(const Matrix& matrix, const float* from) { prepare_rows(isa_, matrix, from, rows_, prepared_); }
+  void prepare(const Matrix& matrix, const float* from) {
+    prepare_rows(isa_, matrix, from, rows_, prepared_);
+  }
   /// This matrix is the next one: a thread may ask for its part of it while it waits.
   void prefetch(const Matrix& matrix);
   /// Prepares again where a part reads rows in another form.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
   /// to[rows][outputs of all parts] (+)= prepared rows times the parts.
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
-  void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row, bool add);
+  void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
+                std::int64_t to_row, bool add);
   /// Where what a half of a layer gives goes, and whether it is added there.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
@@ -71,17 +74,23 @@ class DecoderPass {
   /// What there is left to do once target() is written.
   bool finish_change(const Norm& norm);
 
-  const Segment& segment_of(std::int64_t row) const { return d_.segments[segment_of_[static_cast<std::size_t>(row)]]; }
+  const Segment& segment_of(std::int64_t row) const {
+    return d_.segments[segment_of_[static_cast<std::size_t>(row)]];
+  }
   const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
     return layer.caches[segment_of_[static_cast<std::size_t>(row)]];
   }
   /// Where a row stands in its sequence.
-  std::int64_t position_of(std::int64_t row) const { return segment_of(row).past + row - segment_of(row).begin; }
+  std::int64_t position_of(std::int64_t row) const {
+    return segment_of(row).past + row - segment_of(row).begin;
+  }
   std::int64_t last_row(std::int64_t segment) const {
     const Segment& of = d_.segments[static_cast<std::size_t>(segment)];
     return of.begin + of.rows - 1;
   }
-  float* qkv_head(std::int64_t row, std::int64_t head) { return qkv_ + row * plan_.qkv_columns + head * d_.head_dim; }
+  float* qkv_head(std::int64_t row, std::int64_t head) {
+    return qkv_ + row * plan_.qkv_columns + head * d_.head_dim;
+  }
   void position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head);
 
   Isa isa_;

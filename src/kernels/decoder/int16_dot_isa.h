@@ -1,4 +1,5 @@
-// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` has Vec::width sums of 32 bits.
+// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` has Vec::width
+// sums of 32 bits.
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H)
 #undef ANYACCEL_DECODER_INT16_DOT_ISA_H
@@ -24,12 +25,16 @@ struct Words {
   Vec floats() const { return {_mm512_cvtepi32_ps(x)}; }
   /// Adds 32 products.
   void add8(const std::int8_t* w, const std::int16_t* words) {
-    const __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
+    const __m512i wide =
+        _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)));
     x = _mm512_add_epi32(x, _mm512_madd_epi16(wide, _mm512_loadu_si512(words)));
   }
-  Words times_minus8() const { return {_mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(x, 3))}; }
+  Words times_minus8() const {
+    return {_mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(x, 3))};
+  }
   Words times(std::int32_t low, std::int32_t high) const {
-    return {_mm512_mullo_epi32(x, _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1))};
+    return {_mm512_mullo_epi32(
+        x, _mm512_inserti64x4(_mm512_set1_epi32(low), _mm256_set1_epi32(high), 1))};
   }
 };
 constexpr std::int64_t step4 = 128;  // inputs of one step of int4: two blocks
@@ -44,41 +49,56 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m512i b = plane(_mm512_and_si512(_mm512_srli_epi16(all, 4), low), 1);
   const __m512i c = plane(_mm512_and_si512(_mm512_srli_epi16(all, 8), low), 2);
   const __m512i d = plane(_mm512_srli_epi16(all, 12), 3);
-  return {_mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
+  return {
+      _mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
 }
-/// The place of word i of a step: for each nibble, sixteen words of the first block and then sixteen of the second.
+/// The place of word i of a step: for each nibble, sixteen words of the first block and then
+/// sixteen of the second.
 inline std::int64_t place4(std::int64_t i) { return i % 64 / 16 * 32 + i / 64 * 16 + i % 16; }
 /// a in the lanes of the first block's sums, b in those of the second block's.
-inline Vec halves(float a, float b) { return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)}; }
+inline Vec halves(float a, float b) {
+  return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)};
+}
 #elif ANYACCEL_WIDTH == 8
 struct Words {
   __m256i x;
-  static Words load(const std::int32_t* from) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))}; }
+  static Words load(const std::int32_t* from) {
+    return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))};
+  }
   void store(std::int32_t* to) const { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
   static Words zero() { return {_mm256_setzero_si256()}; }
   Vec floats() const { return {_mm256_cvtepi32_ps(x)}; }
   /// Adds 32 products.
   void add8(const std::int8_t* w, const std::int16_t* words) {
     for (int i = 0; i < 32; i += 16) {
-      const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + i)));
-      x = _mm256_add_epi32(x, _mm256_madd_epi16(wide, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + i))));
+      const __m256i wide =
+          _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(w + i)));
+      x = _mm256_add_epi32(
+          x,
+          _mm256_madd_epi16(wide, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + i))));
     }
   }
-  Words times_minus8() const { return {_mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(x, 3))}; }
-  Words times(std::int32_t low, std::int32_t /*high*/) const { return {_mm256_mullo_epi32(x, _mm256_set1_epi32(low))}; }
+  Words times_minus8() const {
+    return {_mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(x, 3))};
+  }
+  Words times(std::int32_t low, std::int32_t /*high*/) const {
+    return {_mm256_mullo_epi32(x, _mm256_set1_epi32(low))};
+  }
 };
 constexpr std::int64_t step4 = 64;
 inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   const __m256i low = _mm256_set1_epi16(15);
   const __m256i all = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
   const auto plane = [&](__m256i nibbles, int j) __attribute__((always_inline)) {
-    return _mm256_madd_epi16(nibbles, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + 16 * j)));
+    return _mm256_madd_epi16(nibbles,
+                             _mm256_loadu_si256(reinterpret_cast<const __m256i*>(words + 16 * j)));
   };
   const __m256i a = plane(_mm256_and_si256(all, low), 0);
   const __m256i b = plane(_mm256_and_si256(_mm256_srli_epi16(all, 4), low), 1);
   const __m256i c = plane(_mm256_and_si256(_mm256_srli_epi16(all, 8), low), 2);
   const __m256i d = plane(_mm256_srli_epi16(all, 12), 3);
-  return {_mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(sum.x, a), b), _mm256_add_epi32(c, d))};
+  return {
+      _mm256_add_epi32(_mm256_add_epi32(_mm256_add_epi32(sum.x, a), b), _mm256_add_epi32(c, d))};
 }
 inline std::int64_t place4(std::int64_t i) { return i; }
 inline Vec halves(float a, float /*b*/) { return Vec::of(a); }
@@ -110,7 +130,8 @@ struct Words {
 constexpr std::int64_t step4 = 64;
 inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   for (int i = 0; i < 16; ++i)
-    for (int j = 0; j < 4; ++j) sum.x[i % Vec::width] += ((w[2 * i + j / 2] >> (j % 2 * 4)) & 15) * words[16 * j + i];
+    for (int j = 0; j < 4; ++j)
+      sum.x[i % Vec::width] += ((w[2 * i + j / 2] >> (j % 2 * 4)) & 15) * words[16 * j + i];
   return sum;
 }
 inline std::int64_t place4(std::int64_t i) { return i; }
@@ -121,7 +142,8 @@ template <int block>
 inline Words start8(const std::int32_t* /*sums*/, std::int64_t /*i*/) {
   return Words::zero();
 }
-/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 has too few registers.
+/// The row's words of `block` inputs from input i on. They stay in memory, because AVX2 has too few
+/// registers.
 template <int block>
 struct Step8 {
   const std::int16_t* words;
@@ -129,13 +151,14 @@ struct Step8 {
 };
 /// Adds the products of a step.
 template <int block>
-inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w, const Step8<block>& x) {
+inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w,
+                                                 const Step8<block>& x) {
   for (int k = 0; k < block; k += 32) sum.add8(w + k, x.words + k);
   return sum;
 }
 
-/// The greatest magnitude of a word_block. Magnitudes compare like their bits, and a maximum of integers can be taken
-/// in any order.
+/// The greatest magnitude of a word_block. Magnitudes compare like their bits, and a maximum of
+/// integers can be taken in any order.
 inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)
@@ -152,17 +175,20 @@ inline float abs_max(const float* from) {
   return out;
 }
 inline void rounded_words(const float* from, float factor, std::int16_t* to) {
-  for (int i = 0; i < word_block; ++i) to[i] = static_cast<std::int16_t>(__builtin_rintf(from[i] * factor));
+  for (int i = 0; i < word_block; ++i)
+    to[i] = static_cast<std::int16_t>(__builtin_rintf(from[i] * factor));
 }
 
-/// Stores the words of a word_block in the order in which products read them, and the sums of each step of int4.
-inline void place_words(Format /*format*/, bool planes, const std::int16_t* here, std::int64_t begin,
-                        std::int16_t* words, std::int32_t* sums) {
+/// Stores the words of a word_block in the order in which products read them, and the sums of each
+/// step of int4.
+inline void place_words(Format /*format*/, bool planes, const std::int16_t* here,
+                        std::int64_t begin, std::int16_t* words, std::int32_t* sums) {
   if (!planes) {
     __builtin_memcpy(words + begin, here, word_block * 2);
     return;
   }
-  for (std::int64_t i = 0; i < word_block; ++i) words[begin + i / step4 * step4 + place4(i % step4)] = here[i];
+  for (std::int64_t i = 0; i < word_block; ++i)
+    words[begin + i / step4 * step4 + place4(i % step4)] = here[i];
   for (std::int64_t i = begin; i < begin + word_block; i += step4) {
     std::int32_t lanes[Vec::width] = {};
     for (std::int64_t k = 0; k < step4; ++k) {

@@ -1,5 +1,5 @@
-// Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the layout of a row and
-// how the products of a step are summed.
+// Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
+// layout of a row and how the products of a step are summed.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
@@ -20,7 +20,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// A prepared row: its words, one scale per word_block, and the sums that products of a step start with.
+/// A prepared row: its words, one scale per word_block, and the sums that products of a step start
+/// with.
 struct Row {
   const std::int16_t* words;
   const float* scales;
@@ -34,16 +35,17 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
   return {words, scales, reinterpret_cast<const std::int32_t*>(scales + rounded(blocks, 16))};
 }
 
-/// The weights' scale times the row's scale, for each output of a tile and each step. If a step is a whole word_block,
-/// each step has its own pair of scales: their products are computed for many steps at once, so that the loop over
-/// steps only loads them. Shorter steps multiply their own.
+/// The weights' scale times the row's scale, for each output of a tile and each step. If a step is
+/// a whole word_block, each step has its own pair of scales: their products are computed for many
+/// steps at once, so that the loop over steps only loads them. Shorter steps multiply their own.
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< steps per fill()
   static constexpr bool at_once = block == word_block;
   const float *at, *row;  ///< of the step's group, and of the row
   std::int64_t groups, steps, left;
-  alignas(64) float both[at_once ? outputs : 1][most];  // NOLINT(bugprone-branch-clone): of one output, both are 1
+  alignas(64) float both[at_once ? outputs : 1]
+                        [most];  // NOLINT(bugprone-branch-clone): of one output, both are 1
 
   StepScales(const Matrix& m, std::int64_t output, const Row& x)
       : at(m.scales + output * (m.inputs / m.group)),
@@ -73,8 +75,10 @@ struct StepScales {
       }
     }
   }
-  /// For step k since fill(), which begins at input i. With `two`, the second half of the step is in the next group.
-  inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i, bool two = false) const {
+  /// For step k since fill(), which begins at input i. With `two`, the second half of the step is
+  /// in the next group.
+  inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i,
+                                               bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
     const float* own = at + output * groups;
     return (two ? halves(own[0], own[1]) : Vec::of(own[0])) * Vec::of(row[i / word_block]);
@@ -88,7 +92,8 @@ struct StepScales {
 
 /// Steps of `block` inputs, which have one scale of the weights and one of the row.
 template <int outputs, int block>
-inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
+inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output,
+                                                     const Row& x, float* to) {
   const std::int64_t inputs = m.inputs, groups = inputs / m.group, steps = inputs / block;
   const auto* w = static_cast<const std::int8_t*>(m.weight) + output * inputs;
   StepScales<outputs, block> scales(m, output, x);
@@ -117,7 +122,8 @@ inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64
 
 /// With `paired`, the two blocks of a step belong to two groups.
 template <int outputs, bool asymmetric, bool paired>
-inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output, const Row& x, float* to) {
+inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64_t output,
+                                                     const Row& x, float* to) {
   constexpr int block = paired ? step4 / 2 : step4, blocks = step4 / block;
   const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group, steps = m.inputs / block;
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
@@ -125,8 +131,8 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
   std::int64_t left = m.group / step4;  // steps until the next group's zeros
   StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
-  const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w, std::int64_t k, bool two)
-      __attribute__((always_inline)) {
+  const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w,
+                        std::int64_t k, bool two) __attribute__((always_inline)) {
     const Words sums = Words::load(x.sums + i / step4 * Vec::width);
     for (int o = 0; o < outputs; ++o) {
       const std::uint8_t* z = zeros + o * groups;
@@ -185,8 +191,9 @@ inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float
 }
 
 template <typename Tile, typename Single>
-inline __attribute__((always_inline)) void integer_products(const Matrix& m, const void* prepared, std::int64_t rows,
-                                                            std::int64_t begin, std::int64_t end, float* to,
+inline __attribute__((always_inline)) void integer_products(const Matrix& m, const void* prepared,
+                                                            std::int64_t rows, std::int64_t begin,
+                                                            std::int64_t end, float* to,
                                                             std::int64_t to_row, const Tile& tile,
                                                             const Single& single) {
   for (std::int64_t output = begin; output < end; output += tile_outputs)
@@ -200,11 +207,12 @@ inline __attribute__((always_inline)) void integer_products(const Matrix& m, con
     }
 }
 
-// Tiles are inlined into the loop over tiles: with short rows, calls and repeated setup cost a few percent of the time.
+// Tiles are inlined into the loop over tiles: with short rows, calls and repeated setup cost a few
+// percent of the time.
 
 template <int block>
-inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
-                          std::int64_t end, float* to, std::int64_t to_row) {
+inline void int8_products(const Matrix& m, const void* prepared, std::int64_t rows,
+                          std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row) {
   integer_products(
       m, prepared, rows, begin, end, to, to_row,
       [&](std::int64_t o, const Row& x, float* out)
@@ -213,17 +221,21 @@ inline void int8_products(const Matrix& m, const void* prepared, std::int64_t ro
 }
 
 template <bool asymmetric, bool paired>
-inline void int4_products(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
-                          std::int64_t end, float* to, std::int64_t to_row) {
+inline void int4_products(const Matrix& m, const void* prepared, std::int64_t rows,
+                          std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row) {
   integer_products(
       m, prepared, rows, begin, end, to, to_row,
-      [&](std::int64_t o, const Row& x, float* out)
-          __attribute__((always_inline)) { int4_tile<tile_outputs, asymmetric, paired>(m, o, x, out); },
-      [&](std::int64_t o, const Row& x, float* out) { int4_tile<1, asymmetric, paired>(m, o, x, out); });
+      [&](std::int64_t o, const Row& x, float* out) __attribute__((always_inline)) {
+        int4_tile<tile_outputs, asymmetric, paired>(m, o, x, out);
+      },
+      [&](std::int64_t o, const Row& x, float* out) {
+        int4_tile<1, asymmetric, paired>(m, o, x, out);
+      });
 }
 
 /// With `planes`, words are in the order of int4's steps.
-inline void prepare_words(bool planes, const float* from, std::int64_t inputs, void* prepared, Format format) {
+inline void prepare_words(bool planes, const float* from, std::int64_t inputs, void* prepared,
+                          Format format) {
   const Row row = row_of(prepared, format, inputs, 0);
   auto* words = const_cast<std::int16_t*>(row.words);
   auto* scales = const_cast<float*>(row.scales);
@@ -244,12 +256,15 @@ inline void prepare_words(bool planes, const float* from, std::int64_t inputs, v
 
 inline bool small_blocks(const Matrix& m) { return m.group != 64 && m.group % 128 != 0; }
 
-inline void prepare_integers(Format format, std::int64_t group, const float* from, std::int64_t inputs, void* to) {
-  prepare_words(format == Format::int4 && (group == 64 || group % 128 == 0), from, inputs, to, format);
+inline void prepare_integers(Format format, std::int64_t group, const float* from,
+                             std::int64_t inputs, void* to) {
+  prepare_words(format == Format::int4 && (group == 64 || group % 128 == 0), from, inputs, to,
+                format);
 }
 
-inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
-                              std::int64_t end, float* to, std::int64_t to_row) {
+inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_t rows,
+                              std::int64_t begin, std::int64_t end, float* to,
+                              std::int64_t to_row) {
   if (m.format == Format::int8) {
     if (m.group % 128 == 0) return int8_products<128>(m, prepared, rows, begin, end, to, to_row);
     if (m.group % 64 == 0) return int8_products<64>(m, prepared, rows, begin, end, to, to_row);
@@ -267,7 +282,8 @@ inline void multiply_integers(const Matrix& m, const void* prepared, std::int64_
         single);
   }
   const bool paired = m.group % step4 != 0;
-  if (m.zeros && paired) return int4_products<true, true>(m, prepared, rows, begin, end, to, to_row);
+  if (m.zeros && paired)
+    return int4_products<true, true>(m, prepared, rows, begin, end, to, to_row);
   if (m.zeros) return int4_products<true, false>(m, prepared, rows, begin, end, to, to_row);
   if (paired) return int4_products<false, true>(m, prepared, rows, begin, end, to, to_row);
   int4_products<false, false>(m, prepared, rows, begin, end, to, to_row);

@@ -1,4 +1,5 @@
-// Integer matrices to floats and back, in loops over a fixed number of elements that the compiler vectorizes.
+// Integer matrices to floats and back, in loops over a fixed number of elements that the compiler
+// vectorizes.
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGERS_ISA_H
@@ -36,14 +37,15 @@ inline void widen8(const Matrix& m, std::int64_t output, T* to) {
 
 /// A block of 4 * `words` inputs.
 template <int words, typename T>
-inline __attribute__((always_inline)) void widen_block(const std::uint8_t* from, std::int32_t zero, float scale,
-                                                       T* to) {
+inline __attribute__((always_inline)) void widen_block(const std::uint8_t* from, std::int32_t zero,
+                                                       float scale, T* to) {
   std::uint16_t w[words];
   __builtin_memcpy(w, from, sizeof w);
   float values[4 * words];
   for (int j = 0; j < 4; ++j)
     for (int i = 0; i < words; ++i)
-      values[j * words + i] = static_cast<float>(static_cast<std::int32_t>((w[i] >> (4 * j)) & 15) - zero) * scale;
+      values[j * words + i] =
+          static_cast<float>(static_cast<std::int32_t>((w[i] >> (4 * j)) & 15) - zero) * scale;
   for (int i = 0; i < 4 * words; i += piece) store_piece(values + i, to + i);
 }
 
@@ -114,13 +116,15 @@ inline float quantize_group8(const float* x, std::int64_t count, std::int8_t* to
   const float scale = greatest / 127.0F, factor = inverse(scale);
   for (std::int64_t i = 0; i < count; i += piece)
     for (int k = 0; k < piece; ++k)
-      to[i + k] =
-          static_cast<std::int8_t>(static_cast<std::int32_t>(between(__builtin_rintf(x[i + k] * factor), -127, 127)));
+      to[i + k] = static_cast<std::int8_t>(
+          static_cast<std::int32_t>(between(__builtin_rintf(x[i + k] * factor), -127, 127)));
   return scale;
 }
 
 /// The code of a value, from 0 to 15.
-inline float level4(float value, float factor) { return between(__builtin_rintf(value * factor) + 8, 0, 15); }
+inline float level4(float value, float factor) {
+  return between(__builtin_rintf(value * factor) + 8, 0, 15);
+}
 
 inline float error_of(const float* x, std::int64_t count, float scale) {
   const float factor = inverse(scale);
@@ -139,7 +143,8 @@ inline float best_scale4(const float* x, std::int64_t count) {
   float best = farthest / -8.0F, least = error_of(x, count, best);
   constexpr double shares[] = {0.96, 0.92, 0.88, 0.84};
   for (const double share : shares) {
-    const float scale = farthest * static_cast<float>(share / -8.0), error = error_of(x, count, scale);
+    const float scale = farthest * static_cast<float>(share / -8.0),
+                error = error_of(x, count, scale);
     if (!(error < least)) continue;
     best = scale;
     least = error;
@@ -153,7 +158,9 @@ inline void pack_block4(const float* x, float factor, std::uint8_t* to) {
   for (int j = 0; j < 4; ++j)
     for (int i = 0; i < words; ++i)
       w[i] = static_cast<std::uint16_t>(
-          w[i] | (static_cast<std::uint32_t>(static_cast<std::int32_t>(level4(x[j * words + i], factor))) << (4 * j)));
+          w[i] |
+          (static_cast<std::uint32_t>(static_cast<std::int32_t>(level4(x[j * words + i], factor)))
+           << (4 * j)));
   __builtin_memcpy(to, w, sizeof w);
 }
 
@@ -167,8 +174,8 @@ void widen(const Matrix& m, std::int64_t begin, std::int64_t end, Element type, 
   }
 }
 
-void quantize(int bits, std::int64_t group, Element type, const void* from, std::int64_t inputs, void* weight,
-              float* scales, float* scratch) {
+void quantize(int bits, std::int64_t group, Element type, const void* from, std::int64_t inputs,
+              void* weight, float* scales, float* scratch) {
   switch (type) {
     case Element::f32: load_row(static_cast<const float*>(from), inputs, scratch); break;
     case Element::bf16: load_row(static_cast<const Bf16*>(from), inputs, scratch); break;

@@ -1,4 +1,5 @@
-// Attention of a block of queries by panels: the products of the passes over a prompt and over an encoder's texts.
+// Attention of a block of queries by panels: the products of the passes over a prompt and over an
+// encoder's texts.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +14,32 @@ struct WideRows {
   std::int64_t count, row;
 };
 
-/// Memory of one thread: `panel` for panel_bytes() and `widened` for panel_scratch_bytes() of the longest input.
+/// Memory of one thread: `panel` for panel_bytes() and `widened` for panel_scratch_bytes() of the
+/// longest input.
 struct PanelAttention {
   Isa isa;
   Wide wide;
   char *panel, *widened;
 
-  /// scores[query * scores_row + position] = query times key, for `keys` [positions][dim]. Writes whole panels.
-  void score(const Matrix& keys, const WideRows& queries, float* scores, std::int64_t scores_row) const {
+  /// scores[query * scores_row + position] = query times key, for `keys` [positions][dim]. Writes
+  /// whole panels.
+  void score(const Matrix& keys, const WideRows& queries, float* scores,
+             std::int64_t scores_row) const {
     for (std::int64_t p = 0; p < keys.outputs; p += panel_outputs) {
       make_panel(isa, wide, keys, p, widened, panel);
-      multiply_panel(isa, wide, panel, keys.inputs, queries.data, queries.row, queries.count, scores + p, scores_row);
+      multiply_panel(isa, wide, panel, keys.inputs, queries.data, queries.row, queries.count,
+                     scores + p, scores_row);
     }
   }
 
-  /// to[query * to_row + column] = the query's shares times values[positions][dim]. Writes whole panels.
-  void mix(const void* values, Element type, std::int64_t positions, std::int64_t dim, const WideRows& shares,
-           float* to, std::int64_t to_row) const {
+  /// to[query * to_row + column] = the query's shares times values[positions][dim]. Writes whole
+  /// panels.
+  void mix(const void* values, Element type, std::int64_t positions, std::int64_t dim,
+           const WideRows& shares, float* to, std::int64_t to_row) const {
     for (std::int64_t c = 0; c < dim; c += panel_outputs) {
       make_turned_panel(isa, wide, values, type, positions, dim, c, panel);
-      multiply_panel(isa, wide, panel, positions, shares.data, shares.row, shares.count, to + c, to_row);
+      multiply_panel(isa, wide, panel, positions, shares.data, shares.row, shares.count, to + c,
+                     to_row);
     }
   }
 };

@@ -13,7 +13,8 @@ struct PanelShare {
   std::int64_t panel, begin, end;
 };
 
-/// Panels that do not come out even are shared by all threads, who each make them and take some of the rows.
+/// Panels that do not come out even are shared by all threads, who each make them and take some of
+/// the rows.
 struct PanelShares {
   std::int64_t threads, rows;
 
@@ -27,7 +28,8 @@ struct PanelShares {
     if (task < even) return {task, 0, rows};
     const std::int64_t part = (task - even) % threads, tile = panel_tile_rows;
     const std::int64_t step = ((rows + threads - 1) / threads + tile - 1) / tile * tile;
-    return {even + (task - even) / threads, std::min(part * step, rows), std::min((part + 1) * step, rows)};
+    return {even + (task - even) / threads, std::min(part * step, rows),
+            std::min((part + 1) * step, rows)};
   }
 };
 

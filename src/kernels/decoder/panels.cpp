@@ -32,18 +32,23 @@ bool has_tiles() noexcept {
 }
 
 Element element_of(Format format) {
-  return format == Format::f32 ? Element::f32 : format == Format::bf16 ? Element::bf16 : Element::fp16;
+  return format == Format::f32    ? Element::f32
+         : format == Format::bf16 ? Element::bf16
+                                  : Element::fp16;
 }
 
 bool is_float(Format format) { return format != Format::int8 && format != Format::int4; }
 
 /// 32-bit words of a row in a panel.
-std::int64_t words_of(Wide wide, std::int64_t inputs) { return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs; }
+std::int64_t words_of(Wide wide, std::int64_t inputs) {
+  return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs;
+}
 
 /// Row `output` in the panel's type, in place or converted into `scratch`.
 const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t output, char* scratch) {
   if (!is_float(m.format)) {
-    widen_rows(isa, m, output, output + 1, wide == Wide::bf16 ? Element::bf16 : Element::f32, scratch);
+    widen_rows(isa, m, output, output + 1, wide == Wide::bf16 ? Element::bf16 : Element::f32,
+               scratch);
     return scratch;
   }
   const Element type = element_of(m.format);
@@ -69,7 +74,9 @@ bool panels_pay(Isa isa, Element model) noexcept {
 
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept {
   const std::int64_t bytes = rounded(inputs * (wide == Wide::bf16 ? 2 : 4), 64);
-  return bytes % 4096 ? bytes : bytes + 64;  // rows whose distance is a multiple of a page would share cache sets
+  return bytes % 4096
+             ? bytes
+             : bytes + 64;  // rows whose distance is a multiple of a page would share cache sets
 }
 
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept {
@@ -86,11 +93,16 @@ void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void*
   (void)isa;
 }
 
-std::int64_t panel_bytes(Wide wide, std::int64_t inputs) noexcept { return words_of(wide, inputs) * panel_outputs * 4; }
+std::int64_t panel_bytes(Wide wide, std::int64_t inputs) noexcept {
+  return words_of(wide, inputs) * panel_outputs * 4;
+}
 
-std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept { return (group + 1) * rounded(inputs * 4 + 64, 64); }
+std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept {
+  return (group + 1) * rounded(inputs * 4 + 64, 64);
+}
 
-void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* scratch, void* panel) noexcept {
+void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* scratch,
+                void* panel) noexcept {
   const std::int64_t row = rounded(m.inputs * 4 + 64, 64), words = words_of(wide, m.inputs);
   char* const own = static_cast<char*>(scratch);
   char* const zeros = own + group * row;
@@ -110,31 +122,35 @@ void make_panel(Isa isa, Wide wide, const Matrix& m, std::int64_t begin, void* s
     for (int r = 0; r < group; ++r) {
       std::uint16_t last[2] = {0, 0};
       __builtin_memcpy(last, rows[r] + 2 * (m.inputs - 1), 2);
-      __builtin_memcpy(static_cast<char*>(panel) + 4 * ((words - 1) * panel_outputs + first + r), last, 4);
+      __builtin_memcpy(static_cast<char*>(panel) + 4 * ((words - 1) * panel_outputs + first + r),
+                       last, 4);
     }
   }
 }
 
-void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs, std::int64_t columns,
-                       std::int64_t begin, void* panel) noexcept {
+void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
+                       std::int64_t columns, std::int64_t begin, void* panel) noexcept {
 #if defined(__x86_64__)
   if (wide == Wide::bf16)  // `type` is bf16 as well
     return avx512_bf16::turned_pairs(static_cast<const char*>(values), inputs, columns, begin,
                                      static_cast<char*>(panel));
 #endif
-  ANYACCEL_CALL_ISA(isa, turned_floats, values, type, inputs, columns, begin, static_cast<float*>(panel));
+  ANYACCEL_CALL_ISA(isa, turned_floats, values, type, inputs, columns, begin,
+                    static_cast<float*>(panel));
   (void)wide;
 }
 
-void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x, std::int64_t x_row,
-                    std::int64_t rows, float* to, std::int64_t to_row) noexcept {
+void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x,
+                    std::int64_t x_row, std::int64_t rows, float* to,
+                    std::int64_t to_row) noexcept {
   const char* const from = static_cast<const char*>(x);
 #if defined(__x86_64__)
   if (wide == Wide::bf16)
-    return avx512_bf16::multiply_pairs(static_cast<const char*>(panel), words_of(wide, inputs), from, x_row, rows, to,
-                                       to_row);
+    return avx512_bf16::multiply_pairs(static_cast<const char*>(panel), words_of(wide, inputs),
+                                       from, x_row, rows, to, to_row);
 #endif
-  ANYACCEL_CALL_ISA(isa, multiply_floats, static_cast<const float*>(panel), inputs, from, x_row, rows, to, to_row);
+  ANYACCEL_CALL_ISA(isa, multiply_floats, static_cast<const float*>(panel), inputs, from, x_row,
+                    rows, to, to_row);
   (void)wide;
 }
 

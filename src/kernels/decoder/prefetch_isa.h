@@ -11,24 +11,28 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Prefetches the weights of the next tile, a part with each step of the current tile. The hardware prefetcher follows
-/// single rows, so it is late at the end of each row if rows are shorter than a page.
+/// Prefetches the weights of the next tile, a part with each step of the current tile. The hardware
+/// prefetcher follows single rows, so it is late at the end of each row if rows are shorter than a
+/// page.
 ///
-/// Weights go to the second-level cache: the first-level cache allows too few outstanding requests to hide the memory's
-/// latency, and would evict lines before they are used. If a step computes so much per byte that the second-level cache
-/// is too slow as well, `near` prefetches from there into the first-level cache.
+/// Weights go to the second-level cache: the first-level cache allows too few outstanding requests
+/// to hide the memory's latency, and would evict lines before they are used. If a step computes so
+/// much per byte that the second-level cache is too slow as well, `near` prefetches from there into
+/// the first-level cache.
 template <bool near = false>
 class Prefetcher {
  public:
   /// For a tile of `bytes` at `weights`, read in steps of `step_bytes`.
   Prefetcher(const void* weights, std::int64_t bytes, std::int64_t step_bytes)
       : far_(static_cast<const char*>(weights) + (bytes > far ? bytes : far)),
-        near_(near && bytes <= first_level ? static_cast<const char*>(weights) + first_level : nullptr),
+        near_(near && bytes <= first_level ? static_cast<const char*>(weights) + first_level
+                                           : nullptr),
         step_(step_bytes) {}
   void step() {
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(far_ + i, 0, 2);
     far_ += step_;
-    // In a long tile both addresses would be close, and the first-level cache's requests would all wait for memory.
+    // In a long tile both addresses would be close, and the first-level cache's requests would all
+    // wait for memory.
     if (!near || !near_) return;
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(near_ + i, 0, 3);
     near_ += step_;
@@ -40,14 +44,16 @@ class Prefetcher {
   std::int64_t step_;
 };
 
-/// Prefetches the scales of the tile after the next one. A tile has too few of them for the hardware prefetcher to see
-/// a stream.
+/// Prefetches the scales of the tile after the next one. A tile has too few of them for the
+/// hardware prefetcher to see a stream.
 inline void scales_ahead(const float* tile, std::int64_t scales) {
   const char* const at = reinterpret_cast<const char*>(tile + 2 * scales);
   for (std::int64_t i = 0; i < scales * 4; i += 64) __builtin_prefetch(at + i, 0, 3);
 }
 
-inline std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+inline std::int64_t rounded(std::int64_t value, std::int64_t to) {
+  return (value + to - 1) / to * to;
+}
 
 }  // namespace
 ANYACCEL_ISA_END

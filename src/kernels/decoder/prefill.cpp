@@ -13,7 +13,7 @@ namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t max_scores = 256 * 1024;  // of a block of queries: 1 MiB
-constexpr std::int64_t max_block = 64;           // queries of a block, of all heads that share a key
+constexpr std::int64_t max_block = 64;  // queries of a block, of all heads that share a key
 
 /// Memory of a pass: what all threads share, and what each has for itself.
 struct Plan {
@@ -34,7 +34,8 @@ struct Plan {
       for (const Linear& part : d.layers[0].qkv) qkv_columns += part.matrix.outputs;
     mixed_columns = d.heads * d.head_dim;
     const std::int64_t queries = std::min(d.heads, d.group);
-    block = std::max<std::int64_t>(1, std::min(max_block, max_scores / rounded(seen, panel_outputs)) / queries);
+    block = std::max<std::int64_t>(
+        1, std::min(max_block, max_scores / rounded(seen, panel_outputs)) / queries);
     const std::int64_t wide_inputs = std::max({d.hidden, mixed_columns, d.inner, seen, d.head_dim});
     normed_row = wide_row_bytes(wide, d.hidden);
     mixed_row = wide_row_bytes(wide, mixed_columns);
@@ -49,8 +50,10 @@ struct Plan {
     inner = place(shared, rows * inner_row);
     change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
     // A thread is at a product or at attention, never at both.
-    const std::int64_t attending = block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
-    const std::int64_t head = d.hidden * max_rows * 4 + max_rows * prepared_bytes(Format::f32, d.hidden) +
+    const std::int64_t attending =
+        block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
+    const std::int64_t head = d.hidden * max_rows * 4 +
+                              max_rows * prepared_bytes(Format::f32, d.hidden) +
                               max_rows * prepared_bytes(Format::int4, d.hidden) + 256;
     panel = place(own, panel_bytes(wide, wide_inputs));
     widened = place(own, panel_scratch_bytes(wide_inputs));
@@ -60,9 +63,16 @@ struct Plan {
 
 class Pass {
  public:
-  Pass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const Plan& plan, Team& team, Half half,
-       float* change)
-      : isa_(isa), d_(d), x_(x), logits_(logits), plan_(plan), team_(team), half_(half), out_(change) {
+  Pass(Isa isa, const Decoder& d, float* x, float* logits, char* scratch, const Plan& plan,
+       Team& team, Half half, float* change)
+      : isa_(isa),
+        d_(d),
+        x_(x),
+        logits_(logits),
+        plan_(plan),
+        team_(team),
+        half_(half),
+        out_(change) {
     char* const own = scratch + plan.shared + team.thread() * plan.own;
     normed_ = scratch + plan.normed;
     qkv_ = reinterpret_cast<float*>(scratch + plan.qkv);
@@ -86,19 +96,23 @@ class Pass {
  private:
   PanelShares shares() const { return {team_.threads(), plan_.rows}; }
 
-  /// Products of the rows [begin, end) with outputs from `output` on, into to[row - begin][panel_outputs].
-  void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row, const PanelShare& rows,
-                float* to) {
+  /// Products of the rows [begin, end) with outputs from `output` on, into to[row -
+  /// begin][panel_outputs].
+  void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row,
+                const PanelShare& rows, float* to) {
     make_panel(isa_, plan_.wide, matrix, output, widened_, panel_);
-    multiply_panel(isa_, plan_.wide, panel_, matrix.inputs, x + rows.begin * x_row, x_row, rows.end - rows.begin, to,
-                   panel_outputs);
+    multiply_panel(isa_, plan_.wide, panel_, matrix.inputs, x + rows.begin * x_row, x_row,
+                   rows.end - rows.begin, to, panel_outputs);
   }
 
-  /// finish(row, column, count, values) with the products of each row and piece of all parts' outputs, biases added.
+  /// finish(row, column, count, values) with the products of each row and piece of all parts'
+  /// outputs, biases added.
   template <typename Finish>
-  void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row, const Finish& finish) {
+  void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row,
+               const Finish& finish) {
     std::int64_t panels = 0;
-    for (std::size_t i = 0; i < count; ++i) panels += pieces(parts[i].matrix.outputs, panel_outputs);
+    for (std::size_t i = 0; i < count; ++i)
+      panels += pieces(parts[i].matrix.outputs, panel_outputs);
     team_.tasks(shares().count(panels), [&](std::int64_t task) {
       const PanelShare share = shares().of(task, panels);
       std::int64_t at = share.panel, column = 0;
@@ -107,7 +121,8 @@ class Pass {
         at -= pieces(part->matrix.outputs, panel_outputs);
         column += part->matrix.outputs;
       }
-      const std::int64_t begin = at * panel_outputs, n = std::min(panel_outputs, part->matrix.outputs - begin);
+      const std::int64_t begin = at * panel_outputs,
+                         n = std::min(panel_outputs, part->matrix.outputs - begin);
       multiply(part->matrix, begin, x, x_row, share, products_);
       for (std::int64_t r = share.begin; r < share.end; ++r) {
         float* const values = products_ + (r - share.begin) * panel_outputs;
@@ -124,19 +139,25 @@ class Pass {
     });
   }
 
-  /// x += part(rows), of all ranks where they add up, normed where the model has norms behind. False when they could not.
-  bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm, bool split) {
+  /// x += part(rows), of all ranks where they add up, normed where the model has norms behind.
+  /// False when they could not.
+  bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm,
+                  bool split) {
     const bool sums = split && d_.sum.add_up;
     float* const to = half_ != Half::whole ? out_ : d_.norms_after || sums ? change_ : x_;
     const bool add = to == x_;
-    project(&part, 1, rows, row, [&](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
-      float* const out = to + r * d_.hidden + column;
-      if (!add) return static_cast<void>(std::memcpy(out, values, static_cast<std::size_t>(n) * 4));
-      for (std::int64_t i = 0; i < n; ++i) out[i] += values[i];
-    });
+    project(&part, 1, rows, row,
+            [&](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
+              float* const out = to + r * d_.hidden + column;
+              if (!add)
+                return static_cast<void>(std::memcpy(out, values, static_cast<std::size_t>(n) * 4));
+              for (std::int64_t i = 0; i < n; ++i) out[i] += values[i];
+            });
     if (to != change_) return true;
     const auto idle = [](void* team) { static_cast<Team*>(team)->ask(); };
-    if (sums && !team_.alone([&] { d_.sum.add_up(d_.sum.group, change_, plan_.rows * d_.hidden, idle, &team_); }))
+    if (sums && !team_.alone([&] {
+          d_.sum.add_up(d_.sum.group, change_, plan_.rows * d_.hidden, idle, &team_);
+        }))
       return false;
     team_.tasks(plan_.rows, [&](std::int64_t r) {
       float* const change = change_ + r * d_.hidden;
@@ -146,20 +167,25 @@ class Pass {
     return true;
   }
 
-  float* qkv_head(std::int64_t row, std::int64_t head) { return qkv_ + row * plan_.qkv_columns + head * d_.head_dim; }
+  float* qkv_head(std::int64_t row, std::int64_t head) {
+    return qkv_ + row * plan_.qkv_columns + head * d_.head_dim;
+  }
 
   void position_head(const DecoderLayer& layer, const Norm& norm, std::int64_t row, float* head) {
     if (d_.head_norms) norm_row(isa_, norm, head, d_.head_dim, head);
-    if (d_.half) rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
+    if (d_.half)
+      rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
   }
 
   /// Queries and keys of a row turn to its position; keys and values go where they are kept.
-  void position_row(const DecoderLayer& layer, const Segment& segment, const Cache& cache, std::int64_t row) {
+  void position_row(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
+                    std::int64_t row) {
     for (std::int64_t head = 0; head < d_.heads; ++head)
       position_head(layer, layer.query_norm, row, qkv_head(row, head));
     for (std::int64_t head = 0; head < d_.kv_heads; ++head) {
       float* const key = qkv_head(row, d_.heads + head);
-      const std::int64_t at = (head * segment.capacity + segment.past + row - segment.begin) * d_.head_dim;
+      const std::int64_t at =
+          (head * segment.capacity + segment.past + row - segment.begin) * d_.head_dim;
       position_head(layer, layer.key_norm, row, key);
       store_row(isa_, key, d_.head_dim, cache.keys, at);
       store_row(isa_, qkv_head(row, d_.heads + d_.kv_heads + head), d_.head_dim, cache.values, at);
@@ -170,30 +196,38 @@ class Pass {
     norm_rows(layer.input_norm);
     project(layer.qkv.data(), layer.qkv.size(), normed_, plan_.normed_row,
             [&](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
-              std::memcpy(qkv_ + r * plan_.qkv_columns + column, values, static_cast<std::size_t>(n) * 4);
+              std::memcpy(qkv_ + r * plan_.qkv_columns + column, values,
+                          static_cast<std::size_t>(n) * 4);
             });
     for (std::size_t i = 0; i < d_.segments.size(); ++i) {
       const Segment& segment = d_.segments[i];
       const Cache& cache = layer.caches[i];
-      team_.tasks(segment.rows, [&](std::int64_t row) { position_row(layer, segment, cache, segment.begin + row); });
+      team_.tasks(segment.rows, [&](std::int64_t row) {
+        position_row(layer, segment, cache, segment.begin + row);
+      });
       const std::int64_t blocks = pieces(segment.rows, plan_.block);
       team_.tasks(blocks * d_.kv_heads, [&](std::int64_t task) {
-        // The last blocks see most and come first, so that no thread has a long one when the others are done.
-        attend_block(layer, segment, cache, task % d_.kv_heads, (blocks - 1 - task / d_.kv_heads) * plan_.block);
+        // The last blocks see most and come first, so that no thread has a long one when the others
+        // are done.
+        attend_block(layer, segment, cache, task % d_.kv_heads,
+                     (blocks - 1 - task / d_.kv_heads) * plan_.block);
       });
     }
-    return add_change(layer.output, mixed_, plan_.mixed_row, layer.after_attention, d_.sum.attention);
+    return add_change(layer.output, mixed_, plan_.mixed_row, layer.after_attention,
+                      d_.sum.attention);
   }
 
   /// The queries [first, first + block) of a segment, of all heads that share this key's.
-  void attend_block(const DecoderLayer& layer, const Segment& segment, const Cache& cache, std::int64_t key_head,
-                    std::int64_t first) {
+  void attend_block(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
+                    std::int64_t key_head, std::int64_t first) {
     const std::int64_t first_head = std::max<std::int64_t>(0, key_head * d_.group - d_.first_head);
-    const std::int64_t heads = std::min(d_.heads, (key_head + 1) * d_.group - d_.first_head) - first_head;
+    const std::int64_t heads =
+        std::min(d_.heads, (key_head + 1) * d_.group - d_.first_head) - first_head;
     const std::int64_t count = std::min(plan_.block, segment.rows - first);
     const std::int64_t rows = count * heads, end = segment.past + first + count;
     const std::int64_t seen_first = segment.past + first;  // position of the first query
-    const std::int64_t begin = layer.window > 0 ? std::max<std::int64_t>(0, seen_first + 1 - layer.window) / 2 * 2 : 0;
+    const std::int64_t begin =
+        layer.window > 0 ? std::max<std::int64_t>(0, seen_first + 1 - layer.window) / 2 * 2 : 0;
     const std::int64_t seen = end - begin, type = size_of(cache.keys.type);
     char* at = reinterpret_cast<char*>(products_);
     const auto take = [&](std::int64_t bytes) {
@@ -210,7 +244,8 @@ class Pass {
     const char* const keys = static_cast<const char*>(cache.keys.data) + offset;
     const char* const values = static_cast<const char*>(cache.values.data) + offset;
     for (std::int64_t r = 0; r < rows; ++r)
-      widen_row(isa_, plan_.wide, qkv_head(segment.begin + first + r / heads, first_head + r % heads), d_.head_dim,
+      widen_row(isa_, plan_.wide,
+                qkv_head(segment.begin + first + r / heads, first_head + r % heads), d_.head_dim,
                 queries + r * plan_.query_row);
     const Format format = cache.keys.type == Element::f32    ? Format::f32
                           : cache.keys.type == Element::bf16 ? Format::bf16
@@ -221,13 +256,15 @@ class Pass {
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = scores + r * plan_.scores_row;
       const std::int64_t last = first + r / heads + segment.past + 1 - begin;
-      const std::int64_t from = layer.window > 0 ? std::max<std::int64_t>(0, last - layer.window) : 0;
+      const std::int64_t from =
+          layer.window > 0 ? std::max<std::int64_t>(0, last - layer.window) : 0;
       sums[r] = attention_shares_row(isa_, layer.scale, d_.softcap, row + from, last - from);
       std::fill(row, row + from, 0.0F);
       std::fill(row + last, row + seen + seen % 2, 0.0F);
       widen_row(isa_, plan_.wide, row, seen, shares + r * plan_.shares_row);
     }
-    panels.mix(values, cache.values.type, seen, d_.head_dim, {shares, rows, plan_.shares_row}, mixed, plan_.dim);
+    panels.mix(values, cache.values.type, seen, d_.head_dim, {shares, rows, plan_.shares_row},
+               mixed, plan_.dim);
     for (std::int64_t r = 0; r < rows; ++r) {
       float* const row = mixed + r * plan_.dim;
       const float factor = 1 / sums[r];
@@ -252,10 +289,12 @@ class Pass {
   bool feed_forward(const DecoderLayer& layer) {
     norm_rows(layer.post_norm);
     const Linear& gate = layer.up[0];
-    const std::int64_t panels = pieces(d_.inner, panel_outputs), size = plan_.wide == Wide::bf16 ? 2 : 4;
+    const std::int64_t panels = pieces(d_.inner, panel_outputs),
+                       size = plan_.wide == Wide::bf16 ? 2 : 4;
     team_.tasks(shares().count(panels), [&](std::int64_t task) {
       const PanelShare share = shares().of(task, panels);
-      const std::int64_t begin = share.panel * panel_outputs, n = std::min(panel_outputs, d_.inner - begin);
+      const std::int64_t begin = share.panel * panel_outputs,
+                         n = std::min(panel_outputs, d_.inner - begin);
       float* const other = products_ + plan_.rows * panel_outputs;
       multiply(gate.matrix, begin, normed_, plan_.normed_row, share, products_);
       if (d_.gated) multiply(layer.up[1].matrix, begin, normed_, plan_.normed_row, share, other);
@@ -269,7 +308,8 @@ class Pass {
         widen_row(isa_, plan_.wide, a, n, inner_ + r * plan_.inner_row + begin * size);
       }
     });
-    return add_change(layer.down, inner_, plan_.inner_row, layer.after_feed_forward, d_.sum.feed_forward);
+    return add_change(layer.down, inner_, plan_.inner_row, layer.after_feed_forward,
+                      d_.sum.feed_forward);
   }
 
   bool final_norm() const { return d_.final_norm.eps >= 0; }
@@ -333,8 +373,8 @@ std::int64_t prefill_scratch(Isa isa, const Decoder& decoder, std::int64_t threa
   return plan.shared + threads * plan.own;
 }
 
-void run_prefill(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch, std::int64_t threads,
-                 Half half, float* change) {
+void run_prefill(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch,
+                 std::int64_t threads, Half half, float* change) {
   const Plan plan(isa, decoder);
   run_team(threads, [&](Team& team) {
     Pass(isa, decoder, x, logits, static_cast<char*>(scratch), plan, team, half, change).run();

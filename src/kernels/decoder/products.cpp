@@ -28,13 +28,14 @@ void want_products_of_bytes(bool wanted) noexcept { bytes_wanted = wanted; }
 
 std::int64_t prepared_bytes(Format format, std::int64_t inputs) noexcept {
   const std::int64_t blocks = (inputs + 127) / 128;
-  // Floats are padded to two vectors of sixteen. Words are followed by scales, and by sums of at most 64 bytes per 64
-  // words.
+  // Floats are padded to two vectors of sixteen. Words are followed by scales, and by sums of at
+  // most 64 bytes per 64 words.
   if (format != Format::int8 && format != Format::int4) return (inputs + 31) / 32 * 128;
   return blocks * 256 + (blocks + 15) / 16 * 64 + blocks * 128;
 }
 
-void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t rows, void* prepared) noexcept {
+void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t rows,
+                  void* prepared) noexcept {
 #if defined(__x86_64__)
   if (in_bytes(isa, matrix.format))
     return avx512_vnni::prepare(matrix.format, matrix.group, from, rows, matrix.inputs, prepared);
@@ -42,10 +43,11 @@ void prepare_rows(Isa isa, const Matrix& matrix, const float* from, std::int64_t
   ANYACCEL_CALL_ISA(isa, prepare, matrix.format, matrix.group, from, rows, matrix.inputs, prepared);
 }
 
-void multiply_rows(Isa isa, const Matrix& matrix, const void* prepared, std::int64_t rows, std::int64_t begin,
-                   std::int64_t end, float* to, std::int64_t to_row) noexcept {
+void multiply_rows(Isa isa, const Matrix& matrix, const void* prepared, std::int64_t rows,
+                   std::int64_t begin, std::int64_t end, float* to, std::int64_t to_row) noexcept {
 #if defined(__x86_64__)
-  if (in_bytes(isa, matrix.format)) return avx512_vnni::multiply(matrix, prepared, rows, begin, end, to, to_row);
+  if (in_bytes(isa, matrix.format))
+    return avx512_vnni::multiply(matrix, prepared, rows, begin, end, to, to_row);
 #endif
   ANYACCEL_CALL_ISA(isa, multiply, matrix, prepared, rows, begin, end, to, to_row);
 }

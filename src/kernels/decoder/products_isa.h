@@ -1,8 +1,9 @@
 // Products of few rows with a matrix.
 //
-// Weights are read from memory once, in order, and multiplied with all rows while they are in the cache. The order of a
-// product's sum does not depend on the other rows: Vec::width partial sums, whose halves are then added. The tiles of
-// simd/products_isa.h take 2.5 times as long for one row of this layout (benchmarks/small_products.bench.py).
+// Weights are read from memory once, in order, and multiplied with all rows while they are in the
+// cache. The order of a product's sum does not depend on the other rows: Vec::width partial sums,
+// whose halves are then added. The tiles of simd/products_isa.h take 2.5 times as long for one row
+// of this layout (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_PRODUCTS_ISA_H
@@ -38,12 +39,14 @@ inline void load_pair(const Bf16* w, Vec& a, Vec& b) {
 }
 
 template <typename T, int rows, int outputs>
-inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t inputs, const float* x,
-                                                      std::int64_t x_row, float* to, std::int64_t to_row) {
+inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t inputs,
+                                                      const float* x, std::int64_t x_row, float* to,
+                                                      std::int64_t to_row) {
   Vec sum[rows][outputs][2];
   for (auto& row : sum)
     for (auto& output : row) output[0] = output[1] = Vec::of(0);
-  const auto step = [&](const T* from, std::int64_t row_of_w, std::int64_t i) __attribute__((always_inline)) {
+  const auto step = [&](const T* from, std::int64_t row_of_w, std::int64_t i)
+      __attribute__((always_inline)) {
     for (int o = 0; o < outputs; ++o) {
       Vec a, b;
       load_pair(from + o * row_of_w, a, b);
@@ -63,13 +66,14 @@ inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t i
   if (i < inputs) {
     T rest[outputs][pair] = {};
     for (int o = 0; o < outputs; ++o)
-      __builtin_memcpy(rest[o], w + o * inputs + i, static_cast<unsigned long>(inputs - i) * sizeof(T));
+      __builtin_memcpy(rest[o], w + o * inputs + i,
+                       static_cast<unsigned long>(inputs - i) * sizeof(T));
     step(rest[0], pair, i);
   }
   for (int r = 0; r < rows; ++r) {
     if constexpr (outputs == 4) {
-      const Vec all[4] = {sum[r][0][0] + sum[r][0][1], sum[r][1][0] + sum[r][1][1], sum[r][2][0] + sum[r][2][1],
-                          sum[r][3][0] + sum[r][3][1]};
+      const Vec all[4] = {sum[r][0][0] + sum[r][0][1], sum[r][1][0] + sum[r][1][1],
+                          sum[r][2][0] + sum[r][2][1], sum[r][3][0] + sum[r][3][1]};
       totals(all, to + r * to_row);
     } else {
       for (int o = 0; o < outputs; ++o) to[r * to_row + o] = total(sum[r][o][0] + sum[r][o][1]);
@@ -78,8 +82,8 @@ inline __attribute__((always_inline)) void float_tile(const T* w, std::int64_t i
 }
 
 template <typename T>
-inline void float_products(const Matrix& m, const float* x, std::int64_t rows, std::int64_t begin, std::int64_t end,
-                           float* to, std::int64_t to_row) {
+inline void float_products(const Matrix& m, const float* x, std::int64_t rows, std::int64_t begin,
+                           std::int64_t end, float* to, std::int64_t to_row) {
   const std::int64_t x_row = prepared_bytes(m.format, m.inputs) / 4;
   for (std::int64_t output = begin; output < end; output += tile_outputs) {
     const T* w = static_cast<const T*>(m.weight) + output * m.inputs;
@@ -88,11 +92,13 @@ inline void float_products(const Matrix& m, const float* x, std::int64_t rows, s
     if (end - output >= tile_outputs) {
       for (; r + 2 <= rows; r += 2)
         float_tile<T, 2, tile_outputs>(w, m.inputs, x + r * x_row, x_row, out + r * to_row, to_row);
-      for (; r < rows; ++r) float_tile<T, 1, tile_outputs>(w, m.inputs, x + r * x_row, x_row, out + r * to_row, to_row);
+      for (; r < rows; ++r)
+        float_tile<T, 1, tile_outputs>(w, m.inputs, x + r * x_row, x_row, out + r * to_row, to_row);
     } else {
       for (; r < rows; ++r)
         for (std::int64_t o = 0; o < end - output; ++o)
-          float_tile<T, 1, 1>(w + o * m.inputs, m.inputs, x + r * x_row, x_row, out + r * to_row + o, to_row);
+          float_tile<T, 1, 1>(w + o * m.inputs, m.inputs, x + r * x_row, x_row,
+                              out + r * to_row + o, to_row);
     }
   }
 }
@@ -102,15 +108,16 @@ inline void prepare_floats(const float* from, std::int64_t inputs, float* to) {
   for (std::int64_t i = 0; i < inputs; i += pair) {
     float here[pair] = {};
     const std::int64_t count = inputs - i < pair ? inputs - i : pair;
-    for (std::int64_t k = 0; k < count; ++k) here[even_odd ? k % 2 * Vec::width + k / 2 : k] = from[i + k];
+    for (std::int64_t k = 0; k < count; ++k)
+      here[even_odd ? k % 2 * Vec::width + k / 2 : k] = from[i + k];
     __builtin_memcpy(to + i, here, sizeof here);
   }
 }
 
 }  // namespace
 
-void prepare(Format format, std::int64_t group, const float* from, std::int64_t rows, std::int64_t inputs,
-             void* prepared) {
+void prepare(Format format, std::int64_t group, const float* from, std::int64_t rows,
+             std::int64_t inputs, void* prepared) {
   for (std::int64_t r = 0; r < rows; ++r) {
     void* to = static_cast<char*>(prepared) + r * prepared_bytes(format, inputs);
     const float* x = from + r * inputs;
@@ -123,8 +130,8 @@ void prepare(Format format, std::int64_t group, const float* from, std::int64_t 
   }
 }
 
-void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin, std::int64_t end, float* to,
-              std::int64_t to_row) {
+void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
+              std::int64_t end, float* to, std::int64_t to_row) {
   const auto* floats = static_cast<const float*>(prepared);
   switch (m.format) {
     case Format::f32: return float_products<float>(m, floats, rows, begin, end, to, to_row);

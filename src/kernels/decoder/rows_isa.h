@@ -1,5 +1,5 @@
-// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles one file per instruction
-// set.
+// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles one
+// file per instruction set.
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H)
 #undef ANYACCEL_DECODER_ROWS_ISA_H
@@ -25,7 +25,9 @@ inline Vec load_values(const Values& values, std::int64_t i, std::int64_t n) {
 }
 
 /// a / (1 + 2^-b), which tends to 0 for large negative b.
-inline Vec sigmoid_times(Vec a, Vec b) { return a / (Vec::of(1) + exp2_of(min_of(b * Vec::of(-1), Vec::of(126)))); }
+inline Vec sigmoid_times(Vec a, Vec b) {
+  return a / (Vec::of(1) + exp2_of(min_of(b * Vec::of(-1), Vec::of(126))));
+}
 
 inline Vec gelu_tanh_of(Vec x) {
   const Vec cube = x * x * x;
@@ -53,10 +55,13 @@ inline __attribute__((always_inline)) void gate_with(float* a, const float* b, s
 void norm(const Norm& p, const float* from, std::int64_t columns, float* to) {
   Vec squares = Vec::of(0), sum = Vec::of(0);
   Vec mean = Vec::of(0);
-  const auto each = [&](const auto& function) __attribute__((always_inline)) { each_vector(columns, function); };
+  const auto each = [&](const auto& function) __attribute__((always_inline)) {
+    each_vector(columns, function);
+  };
   const auto one_over = Vec::of(1.0F / static_cast<float>(columns));
   if (p.kind == NormKind::layer) {
-    each([&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) { sum = sum + load_some(from + i, n); });
+    each([&](std::int64_t i, std::int64_t n)
+             __attribute__((always_inline)) { sum = sum + load_some(from + i, n); });
     mean = Vec::of(total(sum)) * one_over;
   }
   each([&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
@@ -105,14 +110,17 @@ void gate(Gate kind, float* a, const float* b, std::int64_t columns) {
   switch (kind) {
     case Gate::silu:
       return gate_with(
-          a, b, columns, [](Vec x) __attribute__((always_inline)) { return sigmoid_times(x, x * Vec::of(log2_e)); });
+          a, b, columns, [](Vec x) __attribute__((always_inline)) {
+            return sigmoid_times(x, x * Vec::of(log2_e));
+          });
     case Gate::gelu: return gate_with(a, b, columns, [](Vec x) { return gelu_erf_of(x); });
     case Gate::gelu_tanh:
       return gate_with(
           a, b, columns, [](Vec x) __attribute__((always_inline)) { return gelu_tanh_of(x); });
     case Gate::relu:
       return gate_with(
-          a, b, columns, [](Vec x) __attribute__((always_inline)) { return max_of(x, Vec::of(0)); });
+          a, b, columns,
+          [](Vec x) __attribute__((always_inline)) { return max_of(x, Vec::of(0)); });
     case Gate::relu2: break;
   }
   gate_with(
@@ -126,8 +134,10 @@ void store(const float* from, std::int64_t columns, const Values& to, std::int64
   each_vector(
       columns, [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
         const Vec x = load_some(from + i, n);
-        if (to.type == Element::f32) return store_some(x, static_cast<float*>(to.data) + begin + i, n);
-        if (to.type == Element::bf16) return store_some(x, static_cast<Bf16*>(to.data) + begin + i, n);
+        if (to.type == Element::f32)
+          return store_some(x, static_cast<float*>(to.data) + begin + i, n);
+        if (to.type == Element::bf16)
+          return store_some(x, static_cast<Bf16*>(to.data) + begin + i, n);
         store_some(x, static_cast<Fp16*>(to.data) + begin + i, n);
       });
 }

@@ -5,7 +5,9 @@
 
 namespace anyaccel::ops {
 
-inline std::int64_t rounded(std::int64_t value, std::int64_t to) { return (value + to - 1) / to * to; }
+inline std::int64_t rounded(std::int64_t value, std::int64_t to) {
+  return (value + to - 1) / to * to;
+}
 inline std::int64_t pieces(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
 /// Reserves `bytes` at `at`, which moves to the next cache line. Returns where they begin.

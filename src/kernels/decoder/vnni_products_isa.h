@@ -13,14 +13,15 @@
 
 ANYACCEL_ISA_BEGIN
 
-void prepare(Format format, std::int64_t group, const float* from, std::int64_t rows, std::int64_t inputs, void* to) {
+void prepare(Format format, std::int64_t group, const float* from, std::int64_t rows,
+             std::int64_t inputs, void* to) {
   for (std::int64_t r = 0; r < rows; ++r)
     prepare_integers(format, group, from + r * inputs, inputs,
                      static_cast<char*>(to) + r * prepared_bytes(format, inputs));
 }
 
-void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin, std::int64_t end, float* to,
-              std::int64_t to_row) {
+void multiply(const Matrix& m, const void* prepared, std::int64_t rows, std::int64_t begin,
+              std::int64_t end, float* to, std::int64_t to_row) {
   multiply_integers(m, prepared, rows, begin, end, to, to_row);
 }
 

@@ -5,8 +5,8 @@
 
 namespace anyaccel::ops {
 
-void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
-                    std::int64_t end) noexcept {
+void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays,
+                    std::int64_t begin, std::int64_t end) noexcept {
   ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
 }
 

@@ -37,7 +37,8 @@ struct AdagradStep {
   bool has_decay, divides;
 };
 
-void update(const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin, std::int64_t end) {
+void update(const AdagradConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
+            std::int64_t end) {
   one_state_update<AdagradStep>(constants, arrays, begin, end);
 }
 

@@ -32,13 +32,13 @@ AdamConstants adam_constants(const AdamOptions& options, std::int64_t step) {
           .divides = no_reciprocal(eps)};
 }
 
-void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
-                 std::int64_t end) noexcept {
+void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
+                 std::int64_t begin, std::int64_t end) noexcept {
   ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
 }
 
-void adam_rollback(Isa isa, const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
-                   std::int64_t end) noexcept {
+void adam_rollback(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
+                   std::int64_t begin, std::int64_t end) noexcept {
   ANYACCEL_CALL_ISA(isa, rollback, constants, arrays, begin, end);
 }
 

@@ -45,16 +45,16 @@ struct AdamArrays {
   Element state;
 };
 
-/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the instruction set (which
-/// the machine must have). With g the gradient:
+/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the
+/// instruction set (which the machine must have). With g the gradient:
 ///   g += l2 * p;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
 ///   p += shrink * p;  p += step_size * (m * (1 / (sqrt(v) * root + eps)))
 /// The reciprocal is rounded before it is multiplied. With `divides` m is divided.
-void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
-                 std::int64_t end) noexcept;
+void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
+                 std::int64_t begin, std::int64_t end) noexcept;
 
 /// Undoes that step, as well as rounding allows. A parameter that would not be finite becomes 0.
-void adam_rollback(Isa isa, const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
-                   std::int64_t end) noexcept;
+void adam_rollback(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
+                   std::int64_t begin, std::int64_t end) noexcept;
 
 }  // namespace anyaccel::ops

@@ -66,7 +66,8 @@ struct AdamBack {
     const Vec m = Vec::load(exp_avg);
     const Vec v = Vec::load(exp_avg_sq);
     const Vec update = m / Vec::fma(Vec::sqrt(v), root, eps);
-    const Vec p = Vec::finite_or_zero(Vec::fma(minus_step_size, update, Vec::load(params)) / one_plus_shrink);
+    const Vec p =
+        Vec::finite_or_zero(Vec::fma(minus_step_size, update, Vec::load(params)) / one_plus_shrink);
     Vec g = Vec::load(grads);
     if (has_l2) g = Vec::fma(l2, p, g);
     (Vec::fma(minus_one_minus_beta1, g, m) / beta1).store(exp_avg);
@@ -74,7 +75,8 @@ struct AdamBack {
     p.store(params);
   }
 
-  Vec minus_one_minus_beta1, beta1, minus_one_minus_beta2, beta2, eps, root, minus_step_size, l2, one_plus_shrink;
+  Vec minus_one_minus_beta1, beta1, minus_one_minus_beta2, beta2, eps, root, minus_step_size, l2,
+      one_plus_shrink;
   bool has_l2;
 };
 
@@ -87,17 +89,22 @@ struct AdamCall {
 
   template <typename P, typename G, typename S>
   void run() const {
-    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
-              at_index<S>(arrays.exp_avg, begin), at_index<S>(arrays.exp_avg_sq, begin));
+    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin),
+              at_index<G>(arrays.grads, begin), at_index<S>(arrays.exp_avg, begin),
+              at_index<S>(arrays.exp_avg_sq, begin));
   }
 };
 
-void update(const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin, std::int64_t end) {
-  with_elements(arrays.param, arrays.grad, arrays.state, AdamCall<AdamStep>{constants, arrays, begin, end});
+void update(const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
+            std::int64_t end) {
+  with_elements(arrays.param, arrays.grad, arrays.state,
+                AdamCall<AdamStep>{constants, arrays, begin, end});
 }
 
-void rollback(const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin, std::int64_t end) {
-  with_elements(arrays.param, arrays.grad, arrays.state, AdamCall<AdamBack>{constants, arrays, begin, end});
+void rollback(const AdamConstants& constants, const AdamArrays& arrays, std::int64_t begin,
+              std::int64_t end) {
+  with_elements(arrays.param, arrays.grad, arrays.state,
+                AdamCall<AdamBack>{constants, arrays, begin, end});
 }
 
 }  // namespace

@@ -1,20 +1,23 @@
-// LAMB on CUDA: the norms of each block, then the rate from all of them, then the parameters. What a block does stands in blocks.h.
-#include "kernels/optimizer/cuda_lamb.h"
+// LAMB on CUDA: the norms of each block, then the rate from all of them, then the parameters. What
+// a block does stands in blocks.h.
 #include "kernels/cuda/kernels.h"
+#include "kernels/optimizer/cuda_lamb.h"
 
 namespace anyaccel::ops {
 namespace {
 
 template <typename P, typename G, typename S>
-__global__ void lamb_first(LambConstants constants, LambArrays arrays, std::int64_t size, LambNorms* parts) {
-  __shared__ double memory[2 * lamb_lanes];  // doubles, because shared memory is not initialized and LambNorms would be
+__global__ void lamb_first(LambConstants constants, LambArrays arrays, std::int64_t size,
+                           LambNorms* parts) {
+  __shared__ double memory[2 * lamb_lanes];  // doubles, because shared memory is not initialized
+                                             // and LambNorms would be
   auto* const lanes = reinterpret_cast<LambNorms*>(memory);
   lamb_moments_block<P, G, S>(constants, arrays, size, blockIdx.x, lanes, BlockThreads{});
   if (threadIdx.x == 0) parts[blockIdx.x] = lanes[0];
 }
 
-__global__ void lamb_rates(LambBounds bounds, const LambNorms* parts, std::int64_t count, float* rate,
-                           float* coefficient) {
+__global__ void lamb_rates(LambBounds bounds, const LambNorms* parts, std::int64_t count,
+                           float* rate, float* coefficient) {
   __shared__ double memory[2 * lamb_lanes];
   auto* const lanes = reinterpret_cast<LambNorms*>(memory);
   lamb_total(parts, count, lanes, BlockThreads{});
@@ -25,14 +28,17 @@ __global__ void lamb_rates(LambBounds bounds, const LambNorms* parts, std::int64
 }
 
 template <typename P, typename S, typename C>
-__global__ void lamb_second(LambConstants constants, const float* rate, LambArrays arrays, std::int64_t size) {
-  lamb_apply_block<P, S, C>(constants, *rate, arrays, static_cast<C*>(arrays.copy), size, blockIdx.x, BlockThreads{});
+__global__ void lamb_second(LambConstants constants, const float* rate, LambArrays arrays,
+                            std::int64_t size) {
+  lamb_apply_block<P, S, C>(constants, *rate, arrays, static_cast<C*>(arrays.copy), size,
+                            blockIdx.x, BlockThreads{});
 }
 
 /// Beside what all optimizers know: 16-bit gradients of float parameters.
 template <typename Call>
 void with_lamb_elements(const LambArrays& arrays, const Call& call) {
-  if (arrays.param != Element::f32) return with_cuda_elements(arrays.param, arrays.grad, arrays.state, call);
+  if (arrays.param != Element::f32)
+    return with_cuda_elements(arrays.param, arrays.grad, arrays.state, call);
   if (arrays.grad == Element::f32) return call(float(), float(), float());
   if (arrays.grad == Element::bf16) return call(float(), __nv_bfloat16(), float());
   call(float(), __half(), float());
@@ -47,17 +53,20 @@ void with_copy(const LambArrays& arrays, const Call& call) {
 
 }  // namespace
 
-const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds, const LambArrays& arrays,
-                      std::int64_t size, void* scratch, float* coefficient, void* stream) {
+const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds,
+                      const LambArrays& arrays, std::int64_t size, void* scratch,
+                      float* coefficient, void* stream) {
   const std::int64_t blocks = (size + lamb_block - 1) / lamb_block;
-  // Each block of the grid is one of lamb_block elements: 2^31 - 1 of them are more than a device's memory holds.
+  // Each block of the grid is one of lamb_block elements: 2^31 - 1 of them are more than a device's
+  // memory holds.
   const auto grid = static_cast<unsigned>(blocks);
   auto* const parts = static_cast<LambNorms*>(scratch);
   auto* const rate = reinterpret_cast<float*>(parts + blocks);
   auto* const queue = static_cast<cudaStream_t>(stream);
   if (blocks > 0)
     with_lamb_elements(arrays, [&](auto p, auto g, auto s) {
-      lamb_first<decltype(p), decltype(g), decltype(s)><<<grid, lamb_lanes, 0, queue>>>(constants, arrays, size, parts);
+      lamb_first<decltype(p), decltype(g), decltype(s)>
+          <<<grid, lamb_lanes, 0, queue>>>(constants, arrays, size, parts);
     });
   if (const char* problem = launch_error()) return problem;
   lamb_rates<<<1, lamb_lanes, 0, queue>>>(bounds, parts, blocks, rate, coefficient);
@@ -65,7 +74,8 @@ const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds, 
   if (blocks > 0)
     with_lamb_elements(arrays, [&](auto p, auto, auto s) {
       with_copy(arrays, [&](auto c) {
-        lamb_second<decltype(p), decltype(s), decltype(c)><<<grid, lamb_lanes, 0, queue>>>(constants, rate, arrays, size);
+        lamb_second<decltype(p), decltype(s), decltype(c)>
+            <<<grid, lamb_lanes, 0, queue>>>(constants, rate, arrays, size);
       });
     });
   return launch_error();

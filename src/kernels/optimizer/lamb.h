@@ -1,4 +1,5 @@
-// LAMB on host memory, without torch: the two halves of a step over plain arrays, for each instruction set.
+// LAMB on host memory, without torch: the two halves of a step over plain arrays, for each
+// instruction set.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ struct LambConstants {
   bool eps_inside;  ///< eps is added below the root
 };
 
-/// Arrays of one tensor. Gradients and states are float or have the parameters' type; `copy` may be null.
+/// Arrays of one tensor. Gradients and states are float or have the parameters' type; `copy` may be
+/// null.
 struct LambArrays {
   void* params;
   void* copy;
@@ -30,11 +32,12 @@ struct LambArrays {
   Element state;
 };
 
-/// Elements whose squares are added up on their own; what is below a sum of sums, so that neither the number of threads nor
-/// the instruction set changes it, nor a GPU.
+/// Elements whose squares are added up on their own; what is below a sum of sums, so that neither
+/// the number of threads nor the instruction set changes it, nor a GPU.
 constexpr std::int64_t lamb_block = 4096;
-/// Sums beside each other: element i goes to lane i % lamb_lanes, in order; at the end the upper half of the lanes is added to
-/// the lower one until one is left (see sum_lanes() in blocks.h). A GPU has a thread for each.
+/// Sums beside each other: element i goes to lane i % lamb_lanes, in order; at the end the upper
+/// half of the lanes is added to the lower one until one is left (see sum_lanes() in blocks.h). A
+/// GPU has a thread for each.
 constexpr int lamb_lanes = 256;
 
 struct LambNorms {
@@ -42,13 +45,14 @@ struct LambNorms {
   double update = 0;  ///< and of the update
 };
 
-/// First half for one block [begin, begin + at most lamb_block): with g the gradient over grad_scale, m = beta1 * m +
-/// (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and the sums for u = m / (sqrt(v) + eps) + decay * p.
-LambNorms lamb_moments(Isa isa, const LambConstants& constants, const LambArrays& arrays, std::int64_t begin,
-                       std::int64_t end) noexcept;
+/// First half for one block [begin, begin + at most lamb_block): with g the gradient over
+/// grad_scale, m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and the sums
+/// for u = m / (sqrt(v) + eps) + decay * p.
+LambNorms lamb_moments(Isa isa, const LambConstants& constants, const LambArrays& arrays,
+                       std::int64_t begin, std::int64_t end) noexcept;
 
 /// Second half: p -= rate * u, and the copy of p.
-void lamb_apply(Isa isa, const LambConstants& constants, float rate, const LambArrays& arrays, std::int64_t begin,
-                std::int64_t end) noexcept;
+void lamb_apply(Isa isa, const LambConstants& constants, float rate, const LambArrays& arrays,
+                std::int64_t begin, std::int64_t end) noexcept;
 
 }  // namespace anyaccel::ops

@@ -1,5 +1,5 @@
-// What a block of threads does in a step of LAMB on CUDA, for the host too, whose tests run it: the arithmetic of kernels.h to
-// the bit. Plain pointers, no torch and no CUDA.
+// What a block of threads does in a step of LAMB on CUDA, for the host too, whose tests run it: the
+// arithmetic of kernels.h to the bit. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include <cmath>
@@ -35,7 +35,8 @@ ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bo
   return {coefficient, static_cast<float>(bounds.step_size * static_cast<double>(coefficient))};
 }
 
-/// Each phase of a block is `each(function)`: function(thread) for the threads [0, lamb_lanes), all of them done afterwards.
+/// Each phase of a block is `each(function)`: function(thread) for the threads [0, lamb_lanes), all
+/// of them done afterwards.
 struct HostThreads {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -56,7 +57,8 @@ ANYACCEL_ON_BOTH void sum_lanes(LambNorms* lanes, const Each& each) {
 
 /// The sum of what the blocks found, into the first of the lanes.
 template <typename Each>
-ANYACCEL_ON_BOTH void lamb_total(const LambNorms* parts, std::int64_t count, LambNorms* lanes, const Each& each) {
+ANYACCEL_ON_BOTH void lamb_total(const LambNorms* parts, std::int64_t count, LambNorms* lanes,
+                                 const Each& each) {
   each([&](int lane) {
     double params = 0;
     double update = 0;
@@ -75,10 +77,12 @@ ANYACCEL_ON_BOTH float lamb_direction(const LambConstants& c, float p, float m, 
   return fmaf(c.decay, p, m / divisor);
 }
 
-/// lamb_moments() of the block-th lamb_block elements of `size`, the sums into the first of the lanes.
+/// lamb_moments() of the block-th lamb_block elements of `size`, the sums into the first of the
+/// lanes.
 template <typename P, typename G, typename S, typename Each>
-ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArrays& arrays, std::int64_t size,
-                                         std::int64_t block, LambNorms* lanes, const Each& each) {
+ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArrays& arrays,
+                                         std::int64_t size, std::int64_t block, LambNorms* lanes,
+                                         const Each& each) {
   const std::int64_t begin = block * lamb_block;
   const std::int64_t end = begin + lamb_block < size ? begin + lamb_block : size;
   each([&](int lane) {
@@ -102,10 +106,12 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
   sum_lanes(lanes, each);
 }
 
-/// lamb_apply() of those elements. `copy` is null or has a C; not the arrays' own, whose type is only known when it runs.
+/// lamb_apply() of those elements. `copy` is null or has a C; not the arrays' own, whose type is
+/// only known when it runs.
 template <typename P, typename S, typename C, typename Each>
-ANYACCEL_ON_BOTH void lamb_apply_block(const LambConstants& c, float rate, const LambArrays& arrays, C* copy,
-                                       std::int64_t size, std::int64_t block, const Each& each) {
+ANYACCEL_ON_BOTH void lamb_apply_block(const LambConstants& c, float rate, const LambArrays& arrays,
+                                       C* copy, std::int64_t size, std::int64_t block,
+                                       const Each& each) {
   const std::int64_t begin = block * lamb_block;
   const std::int64_t end = begin + lamb_block < size ? begin + lamb_block : size;
   each([&](int lane) {

@@ -84,12 +84,13 @@ struct LambMoments {
   }
 
   template <typename P, typename G, typename S>
-  void step(const LambUpdate& update, const P* params, const G* grads, S* exp_avg, S* exp_avg_sq, float* squares_p,
-            float* squares_u) const {
+  void step(const LambUpdate& update, const P* params, const G* grads, S* exp_avg, S* exp_avg_sq,
+            float* squares_p, float* squares_u) const {
     const Vec p = Vec::load(params);
     const Vec g = Vec::load(grads) / Vec::of(c.grad_scale);
     const Vec m = Vec::fma(Vec::of(c.one_minus_beta1), g, Vec::of(c.beta1) * Vec::load(exp_avg));
-    const Vec v = Vec::fma(Vec::of(c.one_minus_beta2), g * g, Vec::of(c.beta2) * Vec::load(exp_avg_sq));
+    const Vec v =
+        Vec::fma(Vec::of(c.one_minus_beta2), g * g, Vec::of(c.beta2) * Vec::load(exp_avg_sq));
     m.store(exp_avg);
     v.store(exp_avg_sq);
     // Reloads the states, because the second half reads them rounded as well.
@@ -155,19 +156,22 @@ struct LambApply {
 /// Like with_elements(), and supports 16-bit gradients of float parameters.
 template <typename Call>
 void with_lamb_elements(const LambArrays& arrays, const Call& call) {
-  if (arrays.param != Element::f32) return with_elements(arrays.param, arrays.grad, arrays.state, call);
+  if (arrays.param != Element::f32)
+    return with_elements(arrays.param, arrays.grad, arrays.state, call);
   if (arrays.grad == Element::f32) return call.template run<float, float, float>();
   if (arrays.grad == Element::bf16) return call.template run<float, Bf16, float>();
   call.template run<float, Fp16, float>();
 }
 
-LambNorms moments(const LambConstants& constants, const LambArrays& arrays, std::int64_t begin, std::int64_t end) {
+LambNorms moments(const LambConstants& constants, const LambArrays& arrays, std::int64_t begin,
+                  std::int64_t end) {
   LambNorms norms;
   with_lamb_elements(arrays, LambMoments{constants, arrays, begin, end, &norms});
   return norms;
 }
 
-void apply(const LambConstants& constants, float rate, const LambArrays& arrays, std::int64_t begin, std::int64_t end) {
+void apply(const LambConstants& constants, float rate, const LambArrays& arrays, std::int64_t begin,
+           std::int64_t end) {
   with_lamb_elements(arrays, LambApply{constants, rate, arrays, begin, end});
 }
 

@@ -15,8 +15,8 @@ LionConstants lion_constants(double lr, double beta1, double beta2, double weigh
           .shrink = rounded(-lr * weight_decay)};
 }
 
-void lion_update(Isa isa, const LionConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
-                 std::int64_t end) noexcept {
+void lion_update(Isa isa, const LionConstants& constants, const OneStateArrays& arrays,
+                 std::int64_t begin, std::int64_t end) noexcept {
   ANYACCEL_CALL_ISA(isa, update, constants, arrays, begin, end);
 }
 

@@ -38,7 +38,8 @@ struct LionStep {
   bool has_shrink;
 };
 
-void update(const LionConstants& constants, const OneStateArrays& arrays, std::int64_t begin, std::int64_t end) {
+void update(const LionConstants& constants, const OneStateArrays& arrays, std::int64_t begin,
+            std::int64_t end) {
   one_state_update<LionStep>(constants, arrays, begin, end);
 }
 

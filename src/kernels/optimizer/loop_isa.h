@@ -12,8 +12,8 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// The last elements of an array, fewer than a vector, padded to a whole one. They take the same path as the others, so
-/// results do not depend on the array's length.
+/// The last elements of an array, fewer than a vector, padded to a whole one. They take the same
+/// path as the others, so results do not depend on the array's length.
 template <typename T>
 class Tail {
  public:
@@ -29,8 +29,8 @@ class Tail {
   std::size_t bytes_;
 };
 
-/// Prefetches what the loop reads 2 KiB of parameters later: with several arrays, the hardware prefetcher does not look
-/// far enough ahead. Addresses past the end are harmless.
+/// Prefetches what the loop reads 2 KiB of parameters later: with several arrays, the hardware
+/// prefetcher does not look far enough ahead. Addresses past the end are harmless.
 template <typename P, typename... T>
 inline void prefetch(const P* params, const T*... others) {
   constexpr std::size_t ahead = 2048 / sizeof(P);
@@ -41,12 +41,13 @@ inline void prefetch(const P* params, const T*... others) {
 template <typename P, typename Call>
 void with_gradients(Element gradient, Element state, const Call& call) {
   if (gradient == Element::f32)
-    return state == Element::f32 ? call.template run<P, float, float>() : call.template run<P, float, P>();
+    return state == Element::f32 ? call.template run<P, float, float>()
+                                 : call.template run<P, float, P>();
   return state == Element::f32 ? call.template run<P, P, float>() : call.template run<P, P, P>();
 }
 
-/// Calls call.run<P, G, S>() with the types of parameters, gradients and state. Gradients and state must be float or
-/// have the parameters' type.
+/// Calls call.run<P, G, S>() with the types of parameters, gradients and state. Gradients and state
+/// must be float or have the parameters' type.
 template <typename Call>
 void with_elements(Element parameter, Element gradient, Element state, const Call& call) {
   if (parameter == Element::f32) return call.template run<float, float, float>();
@@ -100,13 +101,14 @@ struct OneStateCall {
 
   template <typename P, typename G, typename S>
   void run() const {
-    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin), at_index<G>(arrays.grads, begin),
-              at_index<S>(arrays.states, begin));
+    step_over(Step(constants), end - begin, at_index<P>(arrays.params, begin),
+              at_index<G>(arrays.grads, begin), at_index<S>(arrays.states, begin));
   }
 };
 
 template <typename Step, typename Constants, typename Arrays>
-void one_state_update(const Constants& constants, const Arrays& arrays, std::int64_t begin, std::int64_t end) {
+void one_state_update(const Constants& constants, const Arrays& arrays, std::int64_t begin,
+                      std::int64_t end) {
   with_elements(arrays.param, arrays.grad, arrays.state,
                 OneStateCall<Step, Constants, Arrays>{constants, arrays, begin, end});
 }

@@ -1,5 +1,6 @@
-// Many tensors in few launches: the addresses of some travel as the kernel's argument, a block works on one chunk of one of them.
-// What a block does is here for the host too, whose tests run it; plain pointers, no torch and no CUDA.
+// Many tensors in few launches: the addresses of some travel as the kernel's argument, a block
+// works on one chunk of one of them. What a block does is here for the host too, whose tests run
+// it; plain pointers, no torch and no CUDA.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// What a launch works on: at most this many tensors and chunks, so that it fits the 4 KiB of a kernel's arguments.
+/// What a launch works on: at most this many tensors and chunks, so that it fits the 4 KiB of a
+/// kernel's arguments.
 template <int arrays>
 struct Chunks {
   static constexpr int max_tensors = arrays == 4 ? 36 : 48;
@@ -20,12 +22,13 @@ struct Chunks {
   std::int32_t chunk[max_chunks];
 };
 
-/// Fills launches with the chunks of `count` tensors. A launch has tensors of one kind: `same(i, j)` says whether two may share
-/// it. `address(i, array)` is an array of a tensor. start(chunks, blocks, first) launches, `first` being its first tensor; it
-/// answers null, or an error that ends all.
+/// Fills launches with the chunks of `count` tensors. A launch has tensors of one kind: `same(i,
+/// j)` says whether two may share it. `address(i, array)` is an array of a tensor. start(chunks,
+/// blocks, first) launches, `first` being its first tensor; it answers null, or an error that ends
+/// all.
 template <int arrays, typename Address, typename Same, typename Start>
-const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size, const Address& address,
-                          const Same& same, const Start& start) {
+const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size,
+                          const Address& address, const Same& same, const Start& start) {
   Chunks<arrays> chunks;
   int tensors = 0;
   int blocks = 0;
@@ -43,7 +46,8 @@ const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int
     for (std::int64_t chunk = 0; chunk < all; ++chunk) {
       if (chunk == 0 || blocks == 0) {  // also where the launch before had the chunks before
         if (tensors == 0) first = i;
-        for (int array = 0; array < arrays; ++array) chunks.data[array][tensors] = address(i, array);
+        for (int array = 0; array < arrays; ++array)
+          chunks.data[array][tensors] = address(i, array);
         chunks.sizes[tensors++] = sizes[i];
       }
       chunks.tensor[blocks] = static_cast<unsigned char>(tensors - 1);
@@ -66,8 +70,9 @@ ANYACCEL_ON_BOTH void store_float(T* to, float value) {
 
 /// Calls function(i, tensor) for the elements of a block that are one thread's.
 template <int arrays, typename Function>
-ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t chunk_size, unsigned block,
-                                    unsigned thread, unsigned threads, const Function& function) {
+ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t chunk_size,
+                                    unsigned block, unsigned thread, unsigned threads,
+                                    const Function& function) {
   const int tensor = chunks.tensor[block];
   const std::int64_t begin = chunks.chunk[block] * chunk_size;
   const std::int64_t stop = begin + chunk_size;
@@ -77,14 +82,16 @@ ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t c
 
 /// Parameters, gradients and both states of types P, G, S.
 template <typename P, typename G, typename S>
-ANYACCEL_ON_BOTH void adam_block(const Chunks<4>& chunks, const AdamConstants& constants, std::int64_t chunk_size,
-                                 unsigned block, unsigned thread, unsigned threads) {
+ANYACCEL_ON_BOTH void adam_block(const Chunks<4>& chunks, const AdamConstants& constants,
+                                 std::int64_t chunk_size, unsigned block, unsigned thread,
+                                 unsigned threads) {
   each_of_block(chunks, chunk_size, block, thread, threads, [&](std::int64_t i, int tensor) {
     P* const p = static_cast<P*>(chunks.data[0][tensor]) + i;
     S* const m = static_cast<S*>(chunks.data[2][tensor]) + i;
     S* const v = static_cast<S*>(chunks.data[3][tensor]) + i;
     const float g = load_float(static_cast<const G*>(chunks.data[1][tensor]) + i);
-    const AdamElement out = adam_element(constants, {load_float(p), g, load_float(m), load_float(v)});
+    const AdamElement out =
+        adam_element(constants, {load_float(p), g, load_float(m), load_float(v)});
     store_float(p, out.p);
     store_float(m, out.m);
     store_float(v, out.v);
@@ -93,8 +100,9 @@ ANYACCEL_ON_BOTH void adam_block(const Chunks<4>& chunks, const AdamConstants& c
 
 /// Parameters, gradients and the state of types P, G, S.
 template <typename P, typename G, typename S>
-ANYACCEL_ON_BOTH void lion_block(const Chunks<3>& chunks, const LionConstants& constants, std::int64_t chunk_size,
-                                 unsigned block, unsigned thread, unsigned threads) {
+ANYACCEL_ON_BOTH void lion_block(const Chunks<3>& chunks, const LionConstants& constants,
+                                 std::int64_t chunk_size, unsigned block, unsigned thread,
+                                 unsigned threads) {
   each_of_block(chunks, chunk_size, block, thread, threads, [&](std::int64_t i, int tensor) {
     P* const p = static_cast<P*>(chunks.data[0][tensor]) + i;
     S* const m = static_cast<S*>(chunks.data[2][tensor]) + i;

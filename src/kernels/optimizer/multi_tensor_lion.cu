@@ -1,21 +1,25 @@
-// FusedLion on CUDA: one launch for many tensors. What a block does stands in kernels/optimizer/multi_tensor.h.
-#include "kernels/optimizer/cuda_optimizers.h"
+// FusedLion on CUDA: one launch for many tensors. What a block does stands in
+// kernels/optimizer/multi_tensor.h.
 #include "kernels/cuda/kernels.h"
+#include "kernels/optimizer/cuda_optimizers.h"
 
 namespace anyaccel::ops {
 namespace {
 
-static_assert(sizeof(Chunks<3>) + sizeof(LionConstants) + sizeof(std::int64_t) <= 4096, "a kernel's arguments");
+static_assert(sizeof(Chunks<3>) + sizeof(LionConstants) + sizeof(std::int64_t) <= 4096,
+              "a kernel's arguments");
 
 template <typename P, typename G, typename S>
-__global__ void lion_chunks(const __grid_constant__ Chunks<3> chunks, LionConstants constants, std::int64_t chunk_size) {
+__global__ void lion_chunks(const __grid_constant__ Chunks<3> chunks, LionConstants constants,
+                            std::int64_t chunk_size) {
   lion_block<P, G, S>(chunks, constants, chunk_size, blockIdx.x, threadIdx.x, blockDim.x);
 }
 
 }  // namespace
 
-const char* cuda_lion(const LionConstants& constants, const OneStateArrays* tensors, const std::int64_t* sizes,
-                      std::size_t count, std::int64_t chunk_size, void* stream) {
+const char* cuda_lion(const LionConstants& constants, const OneStateArrays* tensors,
+                      const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size,
+                      void* stream) {
   const auto address = [&](std::size_t i, int array) {
     const OneStateArrays& t = tensors[i];
     void* const all[] = {t.params, const_cast<void*>(t.grads), t.states};
@@ -26,10 +30,12 @@ const char* cuda_lion(const LionConstants& constants, const OneStateArrays* tens
     return a.param == b.param && a.grad == b.grad && a.state == b.state;
   };
   const auto start = [&](const Chunks<3>& chunks, int blocks, std::size_t first) {
-    with_cuda_elements(tensors[first].param, tensors[first].grad, tensors[first].state, [&](auto p, auto g, auto s) {
-      lion_chunks<decltype(p), decltype(g), decltype(s)>
-          <<<blocks, chunk_threads, 0, static_cast<cudaStream_t>(stream)>>>(chunks, constants, chunk_size);
-    });
+    with_cuda_elements(tensors[first].param, tensors[first].grad, tensors[first].state,
+                       [&](auto p, auto g, auto s) {
+                         lion_chunks<decltype(p), decltype(g), decltype(s)>
+                             <<<blocks, chunk_threads, 0, static_cast<cudaStream_t>(stream)>>>(
+                                 chunks, constants, chunk_size);
+                       });
     return launch_error();
   };
   return launch_chunks<3>(sizes, count, chunk_size, address, same, start);

@@ -1,4 +1,5 @@
-// Optimizers with one state beside parameters and gradients (Adagrad, Lion), without torch: what a step works on.
+// Optimizers with one state beside parameters and gradients (Adagrad, Lion), without torch: what a
+// step works on.
 #pragma once
 
 #include <cstdint>

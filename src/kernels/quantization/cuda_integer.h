@@ -1,5 +1,5 @@
-// The CUDA kernels, as plain functions: addresses are the device's, `stream` is a cudaStream_t. The answer is null, or what CUDA says;
-// they return when the work is in the stream.
+// The CUDA kernels, as plain functions: addresses are the device's, `stream` is a cudaStream_t. The
+// answer is null, or what CUDA says; they return when the work is in the stream.
 #pragma once
 
 #include "kernels/quantization/integer.h"

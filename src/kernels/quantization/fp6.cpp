@@ -6,8 +6,9 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr int least = 0x2c00, most = 0x4f00;     // 1/16 and 28 as halves
-constexpr int min_normal = 0x3400, rebias = 48;  // 1/4; 12 exponents with two bits of mantissa behind
+constexpr int least = 0x2c00, most = 0x4f00;  // 1/16 and 28 as halves
+constexpr int min_normal = 0x3400,
+              rebias = 48;  // 1/4; 12 exponents with two bits of mantissa behind
 
 /// -1 where a half is out of range.
 int six_of(int half) {
@@ -20,7 +21,8 @@ int six_of(int half) {
 
 }  // namespace
 
-std::int64_t to_six_bits(const Fp16* from, std::int64_t count, std::uint8_t* two, std::uint8_t* four) noexcept {
+std::int64_t to_six_bits(const Fp16* from, std::int64_t count, std::uint8_t* two,
+                         std::uint8_t* four) noexcept {
   for (std::int64_t block = 0; block < count; block += six_block) {
     int codes[six_block];
     for (int i = 0; i < six_block; ++i)
@@ -29,14 +31,16 @@ std::int64_t to_six_bits(const Fp16* from, std::int64_t count, std::uint8_t* two
       *four++ = static_cast<std::uint8_t>((codes[i] & 15) | (codes[i + six_block / 2] & 15) << 4);
     for (int i = 0; i < six_block / 4; ++i) {
       int byte = 0;
-      for (int part = 0; part < 4; ++part) byte |= codes[i + part * six_block / 4] >> 4 << (2 * part);
+      for (int part = 0; part < 4; ++part)
+        byte |= codes[i + part * six_block / 4] >> 4 << (2 * part);
       *two++ = static_cast<std::uint8_t>(byte);
     }
   }
   return -1;
 }
 
-void from_six_bits(Isa isa, const SixBits& weight, std::int64_t begin, std::int64_t end, Fp16* to) noexcept {
+void from_six_bits(Isa isa, const SixBits& weight, std::int64_t begin, std::int64_t end,
+                   Fp16* to) noexcept {
   ANYACCEL_CALL_ISA(isa, widen_six, weight, begin, end, to);
 }
 

@@ -19,9 +19,11 @@ void widen_six(const SixBits& w, std::int64_t begin, std::int64_t end, Fp16* to)
     std::uint16_t here[six_block];
     for (std::int64_t part = 0; part < 4; ++part)
       for (std::int64_t i = 0; i < quarter; ++i) {
-        const unsigned low = four[part % 2 * quarter + i] >> (part / 2 * 4) & 15U, high = two[i] >> (part * 2) & 3U;
+        const unsigned low = four[part % 2 * quarter + i] >> (part / 2 * 4) & 15U,
+                       high = two[i] >> (part * 2) & 3U;
         // The sign becomes the first bit of a half, followed by two zeros.
-        here[part * quarter + i] = static_cast<std::uint16_t>((low | (high & 1U) << 4 | (high & 2U) << 6) << 8);
+        here[part * quarter + i] =
+            static_cast<std::uint16_t>((low | (high & 1U) << 4 | (high & 2U) << 6) << 8);
       }
     __builtin_memcpy(to, here, sizeof here);
     to += six_block, two += six_block / 4, four += six_block / 2;

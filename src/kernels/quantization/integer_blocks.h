@@ -1,4 +1,5 @@
-// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of kernels.h. Plain pointers, no torch and no CUDA.
+// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of
+// kernels.h. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include "kernels/quantization/integer.h"
@@ -18,21 +19,24 @@ ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
 }
 
 /// x of element i, whose group and parameters are those of one of the tensors.
-ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetric, const float* params,
-                                std::int64_t group, std::int64_t i) {
+ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetric,
+                                const float* params, std::int64_t group, std::int64_t i) {
   const std::int64_t g = i / group;
   const float step = params[asymmetric ? 2 * g : g];
   return value_of(code_at(from, bits, i), step, asymmetric ? params[2 * g + 1] : 0.0F);
 }
 
-/// Quantizes the `count` values value(0), value(1), ... of one group. Each phase is `each(function)`: function(thread) for the threads
-/// [0, quantizer_lanes), all of them done afterwards; `lanes` has room for a range of each.
+/// Quantizes the `count` values value(0), value(1), ... of one group. Each phase is
+/// `each(function)`: function(thread) for the threads [0, quantizer_lanes), all of them done
+/// afterwards; `lanes` has room for a range of each.
 template <typename Value, typename Each>
-ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int bits, bool asymmetric, std::int8_t* to,
-                                     float* params, GroupRange* lanes, const Each& each) {
+ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int bits,
+                                     bool asymmetric, std::int8_t* to, float* params,
+                                     GroupRange* lanes, const Each& each) {
   each([&](int lane) {
     GroupRange range = empty_range(!asymmetric);
-    for (std::int64_t i = lane; i < count; i += quantizer_lanes) range = with_value(range, value(i), !asymmetric);
+    for (std::int64_t i = lane; i < count; i += quantizer_lanes)
+      range = with_value(range, value(i), !asymmetric);
     lanes[lane] = range;
   });
   for (int half = quantizer_lanes / 2; half > 0; half /= 2)
@@ -51,43 +55,46 @@ ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int
         to[byte] = static_cast<std::int8_t>(code_of(scale, bits, value(byte)));
         continue;
       }
-      const int first = code_of(scale, bits, value(2 * byte)), second = code_of(scale, bits, value(2 * byte + 1));
+      const int first = code_of(scale, bits, value(2 * byte)),
+                second = code_of(scale, bits, value(2 * byte + 1));
       to[byte] = static_cast<std::int8_t>((first & 15) << 4 | (second & 15));
     }
   });
 }
 
 template <typename T, typename Each>
-ANYACCEL_ON_BOTH void quantize_group_block(const QuantizeJob& job, std::int64_t group, GroupRange* lanes,
-                                           const Each& each) {
+ANYACCEL_ON_BOTH void quantize_group_block(const QuantizeJob& job, std::int64_t group,
+                                           GroupRange* lanes, const Each& each) {
   const T* const from = static_cast<const T*>(job.from) + group * job.group;
   const std::int64_t place = place_of(job.order, group);
-  quantize_block([&](std::int64_t i) { return load_float(from + i); }, job.group, job.bits, job.asymmetric,
-                 job.to + place * job.group * job.bits / 8, job.params + place * (job.asymmetric ? 2 : 1), lanes, each);
+  quantize_block([&](std::int64_t i) { return load_float(from + i); }, job.group, job.bits,
+                 job.asymmetric, job.to + place * job.group * job.bits / 8,
+                 job.params + place * (job.asymmetric ? 2 : 1), lanes, each);
 }
 
 template <typename Each>
-ANYACCEL_ON_BOTH void reduce_group_block(const ReduceJob& job, std::int64_t group, GroupRange* lanes,
-                                         const Each& each) {
+ANYACCEL_ON_BOTH void reduce_group_block(const ReduceJob& job, std::int64_t group,
+                                         GroupRange* lanes, const Each& each) {
   const std::int64_t first = group * job.group, width = job.asymmetric ? 2 : 1;
   const auto sum = [&](std::int64_t i) {
     float out = 0;
     for (std::int64_t tensor = 0; tensor < job.tensors; ++tensor) {
-      const float value =
-          value_at(job.from + tensor * job.size * job.bits / 8, job.bits, job.asymmetric,
-                   job.from_params + tensor * (job.size / job.in_group) * width, job.in_group, first + i);
+      const float value = value_at(
+          job.from + tensor * job.size * job.bits / 8, job.bits, job.asymmetric,
+          job.from_params + tensor * (job.size / job.in_group) * width, job.in_group, first + i);
       out = tensor == 0 ? value : out + value;
     }
     return out;
   };
-  quantize_block(sum, job.group, job.bits, job.asymmetric, job.to + first * job.bits / 8, job.params + group * width,
-                 lanes, each);
+  quantize_block(sum, job.group, job.bits, job.asymmetric, job.to + first * job.bits / 8,
+                 job.params + group * width, lanes, each);
 }
 
 /// One thread's share of a loop over elements.
 template <typename T>
 ANYACCEL_ON_BOTH void dequantize_element(const DequantizeJob& job, std::int64_t i) {
-  store_float(static_cast<T*>(job.to) + i, value_at(job.from, job.bits, job.asymmetric, job.params, job.group, i));
+  store_float(static_cast<T*>(job.to) + i,
+              value_at(job.from, job.bits, job.asymmetric, job.params, job.group, i));
 }
 
 /// `Half` converts as CUDA's __half does.

@@ -31,7 +31,8 @@ struct Encoder {
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
   Ints operator()(Vec value) const {
-    // Without an offset no value is below `lowest`: the greatest magnitude is exactly that many steps.
+    // Without an offset no value is below `lowest`: the greatest magnitude is exactly that many
+    // steps.
     if (!asymmetric) return nearest(lesser(value * scale, highest));
     return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
   }
@@ -50,11 +51,13 @@ void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int
 #if ANYACCEL_WIDTH == 1
   for (std::int64_t i = 0; i < count; i += 8 / bits) {
     const Ints code = encoder(Vec::load(from + i));
-    *to++ = static_cast<std::int8_t>(bits == 8 ? code : (code & 15) << 4 | (encoder(Vec::load(from + i + 1)) & 15));
+    *to++ = static_cast<std::int8_t>(
+        bits == 8 ? code : (code & 15) << 4 | (encoder(Vec::load(from + i + 1)) & 15));
   }
 #else
   each_vector(
-      from, count, [&](Vec value, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
+      from,
+      count, [&](Vec value, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
         std::int8_t* const place = to + i * bits / 8;
         const Ints codes = encoder(value);
         const auto store = [&](std::int8_t * there) __attribute__((always_inline)) {
@@ -69,12 +72,16 @@ void encode(const GroupScale& scale, const T* from, std::int64_t count, std::int
 }
 
 template <int bits, typename T>
-void encode_of(bool asymmetric, const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
-  asymmetric ? encode<bits, true>(scale, from, count, to) : encode<bits, false>(scale, from, count, to);
+void encode_of(bool asymmetric, const GroupScale& scale, const T* from, std::int64_t count,
+               std::int8_t* to) {
+  asymmetric ? encode<bits, true>(scale, from, count, to)
+             : encode<bits, false>(scale, from, count, to);
 }
 template <typename T>
-void encode_at(int bits, bool asymmetric, const GroupScale& scale, const T* from, std::int64_t count, std::int8_t* to) {
-  bits == 8 ? encode_of<8>(asymmetric, scale, from, count, to) : encode_of<4>(asymmetric, scale, from, count, to);
+void encode_at(int bits, bool asymmetric, const GroupScale& scale, const T* from,
+               std::int64_t count, std::int8_t* to) {
+  bits == 8 ? encode_of<8>(asymmetric, scale, from, count, to)
+            : encode_of<4>(asymmetric, scale, from, count, to);
 }
 
 void keep(const GroupScale& scale, bool asymmetric, float* params, std::int64_t group) {
@@ -84,12 +91,14 @@ void keep(const GroupScale& scale, bool asymmetric, float* params, std::int64_t 
 
 /// Calls take(codes as floats, i, elements) for each vector of codes, which begins at element i.
 template <int bits, typename Byte, typename Take>
-inline __attribute__((always_inline)) void each_code(const Byte* from, std::int64_t count, const Take& take) {
+inline __attribute__((always_inline)) void each_code(const Byte* from, std::int64_t count,
+                                                     const Take& take) {
 #if ANYACCEL_WIDTH == 1
   for (std::int64_t i = 0; i < count; ++i) {
     const Ints byte = from[i * bits / 8];
     const Ints code = bits == 8 ? byte : i % 2 ? byte & 15 : (byte >> 4) & 15;
-    take(to_floats(bits == 8 || static_cast<Byte>(-1) > 0 ? code : (code ^ 8) - 8), i, std::int64_t{1});
+    take(to_floats(bits == 8 || static_cast<Byte>(-1) > 0 ? code : (code ^ 8) - 8), i,
+         std::int64_t{1});
   }
 #else
   std::int64_t i = 0;
@@ -117,7 +126,8 @@ inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
   T line[Vec::width];
   values.store(line);
 #if ANYACCEL_WIDTH == 16
-  if constexpr (sizeof line == 64) return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), lanes_at<__m512i>(line));
+  if constexpr (sizeof line == 64)
+    return _mm512_stream_si512(reinterpret_cast<__m512i*>(to), lanes_at<__m512i>(line));
 #endif
   if constexpr (sizeof line == 32)
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to), lanes_at<__m256i>(line));
@@ -130,7 +140,8 @@ inline __attribute__((always_inline)) void store_past(Vec values, T* to) {
 
 /// Calls function(group, first, stop) for each group's part of the elements [begin, end).
 template <typename Function>
-inline void each_group(std::int64_t group, std::int64_t begin, std::int64_t end, const Function& function) {
+inline void each_group(std::int64_t group, std::int64_t begin, std::int64_t end,
+                       const Function& function) {
   if (begin == end) return;  // also if groups have no elements
   for (std::int64_t g = begin / group; begin < end; ++g) {
     const std::int64_t stop = (g + 1) * group < end ? (g + 1) * group : end;
@@ -145,10 +156,11 @@ void decode(const DequantizeJob& job, std::int64_t begin, std::int64_t end, T* t
     const Vec step = Vec::of(job.params[group * (job.asymmetric ? 2 : 1)]);
     const Vec offset = Vec::of(job.asymmetric ? job.params[group * 2 + 1] : 0.0F);
     T* const place = to + first;
-    const bool past = job.past_caches && reinterpret_cast<std::uintptr_t>(place) % sizeof(T[Vec::width]) == 0;
+    const bool past =
+        job.past_caches && reinterpret_cast<std::uintptr_t>(place) % sizeof(T[Vec::width]) == 0;
     each_code<bits>(
-        job.from + first * bits / 8,
-        stop - first, [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
+        job.from + first * bits / 8, stop - first,
+        [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
           const Vec values = Vec::fma(vec_of(codes), step, offset);
           if (past && some == Vec::width) return store_past(values, place + i);
           store_some(values, place + i, some);
@@ -166,22 +178,23 @@ void add_up(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* s
   for (std::int64_t tensor = 0; tensor < job.tensors; ++tensor) {
     const std::int8_t* const from = job.from + tensor * job.size * bits / 8;
     const float* const params = job.from_params + tensor * in_groups * width;
-    each_group(job.in_group, begin, end, [&](std::int64_t group, std::int64_t first, std::int64_t stop) {
-      const Vec step = Vec::of(params[group * width]);
-      const Vec offset = Vec::of(job.asymmetric ? params[group * width + 1] : 0.0F);
-      float* const to = sums + (first - begin);
-      each_code<bits>(
-          from + first * bits / 8,
-          stop - first, [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
-            Vec values = Vec::fma(vec_of(codes), step, offset);
-            if (tensor > 0) {
-              float rest[Vec::width] = {};
-              __builtin_memcpy(rest, to + i, static_cast<std::size_t>(some) * sizeof(float));
-              values = Vec::load(rest) + values;
-            }
-            store_some(values, to + i, some);
-          });
-    });
+    each_group(
+        job.in_group, begin, end, [&](std::int64_t group, std::int64_t first, std::int64_t stop) {
+          const Vec step = Vec::of(params[group * width]);
+          const Vec offset = Vec::of(job.asymmetric ? params[group * width + 1] : 0.0F);
+          float* const to = sums + (first - begin);
+          each_code<bits>(
+              from + first * bits / 8, stop - first,
+              [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
+                Vec values = Vec::fma(vec_of(codes), step, offset);
+                if (tensor > 0) {
+                  float rest[Vec::width] = {};
+                  __builtin_memcpy(rest, to + i, static_cast<std::size_t>(some) * sizeof(float));
+                  values = Vec::load(rest) + values;
+                }
+                store_some(values, to + i, some);
+              });
+        });
   }
 }
 
@@ -195,8 +208,8 @@ void reduce(const ReduceJob& job, std::int64_t begin, std::int64_t end, float* s
     for (std::int64_t i = first; i < stop; i += reduce_scratch) {
       const std::int64_t some = stop - i < reduce_scratch ? stop - i : reduce_scratch;
       add_up<bits>(job, i, i + some, scratch);
-      const GroupRange part =
-          job.asymmetric ? range_of<float, false>(scratch, some) : range_of<float, true>(scratch, some);
+      const GroupRange part = job.asymmetric ? range_of<float, false>(scratch, some)
+                                             : range_of<float, true>(scratch, some);
       range = joined(range, part);
     }
     const GroupScale scale = group_scale(range, bits, job.asymmetric, job.group == 0);
@@ -220,8 +233,8 @@ void decode_half(const DequantizeHalfJob& job, std::int64_t begin, std::int64_t 
     const Vec scale = Vec::load(lanes[0]), least = Vec::load(lanes[1]);
     Fp16* const to = job.to + first;
     each_code<bits>(
-        job.from + first * bits / 8,
-        stop - first, [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
+        job.from + first * bits / 8, stop - first,
+        [&](Floats codes, std::int64_t i, std::int64_t some) __attribute__((always_inline)) {
           Fp16 quotient[Vec::width];
           (vec_of(codes) / scale).store(quotient);
           store_some(Vec::load(quotient) + least, to + i, some);
@@ -242,7 +255,8 @@ void encode_groups(const QuantizeJob& job, std::int64_t begin, std::int64_t end,
     const GroupScale scale = group_scale(range, job.bits, job.asymmetric, job.group == 0);
     const std::int64_t place = place_of(job.order, group);
     keep(scale, job.asymmetric, job.params, place);
-    encode_at(job.bits, job.asymmetric, scale, first, job.group, job.to + place * job.group * job.bits / 8);
+    encode_at(job.bits, job.asymmetric, scale, first, job.group,
+              job.to + place * job.group * job.bits / 8);
   }
 }
 
@@ -264,7 +278,8 @@ void decode_at(const DequantizeJob& job, std::int64_t begin, std::int64_t end, T
 }  // namespace
 
 void groups_to_codes(const QuantizeJob& job, std::int64_t begin, std::int64_t end) {
-  with_array(job.element, job.from, [&](const auto* from) { encode_groups(job, begin, end, from); });
+  with_array(job.element, job.from,
+             [&](const auto* from) { encode_groups(job, begin, end, from); });
 }
 
 GroupRange part_range(const QuantizeJob& job, std::int64_t begin, std::int64_t end) {
@@ -274,8 +289,8 @@ GroupRange part_range(const QuantizeJob& job, std::int64_t begin, std::int64_t e
   return out;
 }
 
-void part_to_codes(const QuantizeJob& job, const GroupScale& scale, std::int64_t group, std::int64_t begin,
-                   std::int64_t end) {
+void part_to_codes(const QuantizeJob& job, const GroupScale& scale, std::int64_t group,
+                   std::int64_t begin, std::int64_t end) {
   const std::int64_t place = place_of(job.order, group);
   if (begin == group * job.group) keep(scale, job.asymmetric, job.params, place);
   with_array(job.element, job.from, [&](const auto* from) {

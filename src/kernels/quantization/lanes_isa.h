@@ -1,7 +1,7 @@
 // Integer vectors with as many lanes as `Vec`, and ranges of arrays.
 //
-// The integers use the compiler's vector extension (vector_size), which GCC and Clang support on every processor. They
-// are plain integers if `Vec` has one element.
+// The integers use the compiler's vector extension (vector_size), which GCC and Clang support on
+// every processor. They are plain integers if `Vec` has one element.
 #if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_LANES_ISA_H)
 #undef ANYACCEL_QUANTIZATION_LANES_ISA_H
@@ -55,10 +55,14 @@ inline Lanes lanes_at(const From* from) {
   return out;
 }
 #if ANYACCEL_WIDTH == 16
-// GCC generates several steps for conversions to lanes of more than twice the width, and for conversions to bytes with
-// AVX2.
-inline Ints load_bytes(const std::int8_t* from) { return as<Ints>(_mm512_cvtepi8_epi32(lanes_at<__m128i>(from))); }
-inline Ints load_bytes(const std::uint8_t* from) { return as<Ints>(_mm512_cvtepu8_epi32(lanes_at<__m128i>(from))); }
+// GCC generates several steps for conversions to lanes of more than twice the width, and for
+// conversions to bytes with AVX2.
+inline Ints load_bytes(const std::int8_t* from) {
+  return as<Ints>(_mm512_cvtepi8_epi32(lanes_at<__m128i>(from)));
+}
+inline Ints load_bytes(const std::uint8_t* from) {
+  return as<Ints>(_mm512_cvtepu8_epi32(lanes_at<__m128i>(from)));
+}
 #elif ANYACCEL_WIDTH == 8
 inline Ints load_bytes(const std::int8_t* from) {
   return as<Ints>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
@@ -67,7 +71,9 @@ inline Ints load_bytes(const std::uint8_t* from) {
   return as<Ints>(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 }
 #else
-inline Ints load_bytes(const std::int8_t* from) { return __builtin_convertvector(lanes_at<Bytes>(from), Ints); }
+inline Ints load_bytes(const std::int8_t* from) {
+  return __builtin_convertvector(lanes_at<Bytes>(from), Ints);
+}
 inline Ints load_bytes(const std::uint8_t* from) {
   return __builtin_convertvector(lanes_at<BytesWithoutSign>(from), Ints);
 }
@@ -94,8 +100,8 @@ inline void store_bytes(std::int8_t* to, Ints lanes) {
 }
 #endif
 
-// Two codes per byte, the first one in the upper or in the lower four bits. A pair of lanes is handled as one lane of
-// 64 bits, whose lower half is the first code.
+// Two codes per byte, the first one in the upper or in the lower four bits. A pair of lanes is
+// handled as one lane of 64 bits, whose lower half is the first code.
 typedef std::uint64_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int64_t SignedPairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 typedef std::int8_t PairBytes __attribute__((vector_size(ANYACCEL_WIDTH / 2)));
@@ -110,7 +116,8 @@ inline void store_nibbles(std::int8_t* to, Ints codes) {
 #else
   const auto pairs = as<Pairs>(codes);
   const Pairs first = pairs & 15, second = pairs >> 32 & 15;
-  const PairBytes bytes = __builtin_convertvector(first_above ? first << 4 | second : second << 4 | first, PairBytes);
+  const PairBytes bytes =
+      __builtin_convertvector(first_above ? first << 4 | second : second << 4 | first, PairBytes);
   __builtin_memcpy(to, &bytes, sizeof bytes);
 #endif
 }
@@ -119,9 +126,11 @@ inline Pairs load_pairs(const void* from) {
 #if ANYACCEL_WIDTH == 16
   return as<Pairs>(_mm512_cvtepi8_epi64(_mm_loadl_epi64(static_cast<const __m128i*>(from))));
 #elif ANYACCEL_WIDTH == 8
-  return as<Pairs>(_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(lanes_at<std::int32_t>(static_cast<const char*>(from)))));
+  return as<Pairs>(_mm256_cvtepi8_epi64(
+      _mm_cvtsi32_si128(lanes_at<std::int32_t>(static_cast<const char*>(from)))));
 #else
-  return as<Pairs>(__builtin_convertvector(lanes_at<PairBytes>(static_cast<const char*>(from)), SignedPairs));
+  return as<Pairs>(
+      __builtin_convertvector(lanes_at<PairBytes>(static_cast<const char*>(from)), SignedPairs));
 #endif
 }
 /// Codes from 0 to 15.
@@ -151,7 +160,8 @@ inline Ints to_ints(Vec lanes) { return __builtin_convertvector(as<Floats>(lanes
 inline Vec vec_of(Floats lanes) { return {as<decltype(Vec::x)>(lanes)}; }
 inline Ints lane_bits(Vec lanes) { return as<Ints>(lanes.x); }
 inline Ints all(std::int32_t value) { return Ints{} + value; }
-// If the first float is NaN, the result is the second one. A comparison would not become a single instruction with GCC.
+// If the first float is NaN, the result is the second one. A comparison would not become a single
+// instruction with GCC.
 #if ANYACCEL_WIDTH == 16
 constexpr __mmask16 every_lane = 0xffff;  // GCC 12 warns about its own header without a mask
 inline Ints lesser(Ints a, Ints b) {
@@ -163,8 +173,12 @@ inline Ints greater(Ints a, Ints b) {
 inline Vec lesser(Vec a, Vec b) { return {_mm512_maskz_min_ps(every_lane, a.x, b.x)}; }
 inline Vec greater(Vec a, Vec b) { return {_mm512_maskz_max_ps(every_lane, a.x, b.x)}; }
 #elif ANYACCEL_WIDTH == 8
-inline Ints lesser(Ints a, Ints b) { return as<Ints>(_mm256_min_epi32(as<__m256i>(a), as<__m256i>(b))); }
-inline Ints greater(Ints a, Ints b) { return as<Ints>(_mm256_max_epi32(as<__m256i>(a), as<__m256i>(b))); }
+inline Ints lesser(Ints a, Ints b) {
+  return as<Ints>(_mm256_min_epi32(as<__m256i>(a), as<__m256i>(b)));
+}
+inline Ints greater(Ints a, Ints b) {
+  return as<Ints>(_mm256_max_epi32(as<__m256i>(a), as<__m256i>(b)));
+}
 inline Vec lesser(Vec a, Vec b) { return {_mm256_min_ps(a.x, b.x)}; }
 inline Vec greater(Vec a, Vec b) { return {_mm256_max_ps(a.x, b.x)}; }
 #else
@@ -186,12 +200,14 @@ inline Ints nearest(Vec lanes) {
 #endif
 }
 
-/// Calls function(vector, i, elements) for each vector of an array, which begins at element i. The last one is padded
-/// with zeros.
+/// Calls function(vector, i, elements) for each vector of an array, which begins at element i. The
+/// last one is padded with zeros.
 template <typename T, typename Function>
-inline __attribute__((always_inline)) void each_vector(const T* from, std::int64_t count, const Function& function) {
+inline __attribute__((always_inline)) void each_vector(const T* from, std::int64_t count,
+                                                       const Function& function) {
   std::int64_t i = 0;
-  for (; i + Vec::width <= count; i += Vec::width) function(Vec::load(from + i), i, std::int64_t{Vec::width});
+  for (; i + Vec::width <= count; i += Vec::width)
+    function(Vec::load(from + i), i, std::int64_t{Vec::width});
   if (i == count) return;
   T rest[Vec::width];
   __builtin_memset(rest, 0, sizeof rest);
@@ -234,7 +250,8 @@ GroupRange range_of(const T* from, std::int64_t count) {
     std::int32_t keys[Vec::width];
     const Ints bits = lane_bits(Vec::load(one));
     __builtin_memcpy(keys, &bits, sizeof keys);
-    const std::int32_t key = magnitudes ? keys[0] & sign_mask : keys[0] ^ ((keys[0] >> 31) & sign_mask);
+    const std::int32_t key =
+        magnitudes ? keys[0] & sign_mask : keys[0] ^ ((keys[0] >> 31) & sign_mask);
     out.low = key < out.low ? key : out.low;
     out.high = key > out.high ? key : out.high;
   }

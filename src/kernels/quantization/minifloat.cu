@@ -1,7 +1,8 @@
-// Small floats on CUDA: a block for each group, a thread for each element on the way back. What a block does stands in blocks.h.
-#include "kernels/quantization/minifloat_blocks.h"
-#include "kernels/quantization/cuda_minifloat.h"
+// Small floats on CUDA: a block for each group, a thread for each element on the way back. What a
+// block does stands in blocks.h.
 #include "kernels/cuda/kernels.h"
+#include "kernels/quantization/cuda_minifloat.h"
+#include "kernels/quantization/minifloat_blocks.h"
 
 namespace anyaccel::ops {
 namespace {
@@ -16,21 +17,25 @@ __global__ void to_floats_kernel(ToFloatsJob job, float format_greatest, std::in
 template <typename T>
 __global__ void from_floats_kernel(FromFloatsJob job, std::int64_t size) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step)
     from_floats_element<T>(job, i / job.group, i / job.group, i % job.group);
 }
 
 template <typename T>
 __global__ void select_floats_kernel(FromFloatsJob job, SelectedRows selected, std::int64_t size) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += step) {
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step) {
     const std::int64_t group = i / job.group, which = group / selected.rows;
-    const std::int64_t index = selected.wide ? static_cast<const std::int64_t*>(selected.indexes)[which]
-                                             : static_cast<const std::int32_t*>(selected.indexes)[which];
+    const std::int64_t index = selected.wide
+                                   ? static_cast<const std::int64_t*>(selected.indexes)[which]
+                                   : static_cast<const std::int32_t*>(selected.indexes)[which];
     if (index < 0 || index >= selected.all_rows / selected.rows)
       store_float(static_cast<T*>(job.to) + i, float_of(0x7fc00000));
     else
-      from_floats_element<T>(job, index * selected.rows + group % selected.rows, group, i % job.group);
+      from_floats_element<T>(job, index * selected.rows + group % selected.rows, group,
+                             i % job.group);
   }
 }
 
@@ -39,8 +44,9 @@ __global__ void select_floats_kernel(FromFloatsJob job, SelectedRows selected, s
 const char* cuda_to_floats(const ToFloatsJob& job, std::int64_t groups, void* stream) {
   if (groups == 0) return nullptr;
   with_cuda_element(job.element, [&](auto type) {
-    to_floats_kernel<decltype(type)><<<blocks_for(groups), fp_quantizer_lanes, 0, static_cast<cudaStream_t>(stream)>>>(
-        job, greatest_of(job.format), groups);
+    to_floats_kernel<decltype(type)>
+        <<<blocks_for(groups), fp_quantizer_lanes, 0, static_cast<cudaStream_t>(stream)>>>(
+            job, greatest_of(job.format), groups);
   });
   return launch_error();
 }
@@ -49,18 +55,21 @@ const char* cuda_from_floats(const FromFloatsJob& job, std::int64_t groups, void
   const std::int64_t size = groups * job.group;
   if (size == 0) return nullptr;
   with_cuda_element(job.element, [&](auto type) {
-    from_floats_kernel<decltype(type)><<<blocks_of_elements(size), chunk_threads, 0,
-                                         static_cast<cudaStream_t>(stream)>>>(job, size);
+    from_floats_kernel<decltype(type)>
+        <<<blocks_of_elements(size), chunk_threads, 0, static_cast<cudaStream_t>(stream)>>>(job,
+                                                                                            size);
   });
   return launch_error();
 }
 
-const char* cuda_select_floats(const FromFloatsJob& job, const SelectedRows& selected, void* stream) {
+const char* cuda_select_floats(const FromFloatsJob& job, const SelectedRows& selected,
+                               void* stream) {
   const std::int64_t size = selected.count * selected.rows * job.group;
   if (size == 0) return nullptr;
   with_cuda_element(job.element, [&](auto type) {
-    select_floats_kernel<decltype(type)><<<blocks_of_elements(size), chunk_threads, 0,
-                                           static_cast<cudaStream_t>(stream)>>>(job, selected, size);
+    select_floats_kernel<decltype(type)>
+        <<<blocks_of_elements(size), chunk_threads, 0, static_cast<cudaStream_t>(stream)>>>(
+            job, selected, size);
   });
   return launch_error();
 }

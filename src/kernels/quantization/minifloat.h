@@ -1,4 +1,5 @@
-// Groups of numbers to small floats and back, over plain arrays, for each instruction set. Nothing here knows torch.
+// Groups of numbers to small floats and back, over plain arrays, for each instruction set. Nothing
+// here knows torch.
 #pragma once
 
 #include "kernels/quantization/minifloat_format.h"
@@ -7,7 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// Groups of `group` elements each; group g becomes the row g of `to`, row_bytes() long. A group's codes are whole bytes.
+/// Groups of `group` elements each; group g becomes the row g of `to`, row_bytes() long. A group's
+/// codes are whole bytes.
 struct ToFloatsJob {
   const void* from;
   Element element;

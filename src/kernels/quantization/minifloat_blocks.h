@@ -1,4 +1,5 @@
-// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of kernels.h. Plain pointers, no torch and no CUDA.
+// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of
+// kernels.h. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"
@@ -10,17 +11,20 @@ constexpr int fp_quantizer_lanes = 256;
 /// Elements of a thread's turn: whole bytes in every format.
 constexpr int float_unit = 8;
 
-/// The codes of [begin, end) of a group into its row; begin is a multiple of float_unit, and the codes end with a byte.
+/// The codes of [begin, end) of a group into its row; begin is a multiple of float_unit, and the
+/// codes end with a byte.
 template <typename T>
-ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::int64_t begin, std::int64_t end,
-                                  const FloatScale& scale, std::uint64_t key, std::uint8_t* row) {
+ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::int64_t begin,
+                                  std::int64_t end, const FloatScale& scale, std::uint64_t key,
+                                  std::uint8_t* row) {
   std::uint8_t* to = row + begin * job.format.bits / 8;
   std::uint32_t bits = 0;
   int have = 0;
   for (std::int64_t i = begin; i < end; ++i) {
     const auto random = job.stochastic ? drawn_for(key, static_cast<std::uint32_t>(i)) : 0U;
-    const auto code =
-        scale.flat ? 0 : float_code_of(job.format, load_float(from + i) * scale.factor, job.stochastic, random);
+    const auto code = scale.flat ? 0
+                                 : float_code_of(job.format, load_float(from + i) * scale.factor,
+                                                 job.stochastic, random);
     bits |= static_cast<std::uint32_t>(code) << have;
     for (have += job.format.bits; have >= 8; have -= 8) {
       *to++ = static_cast<std::uint8_t>(bits);
@@ -29,11 +33,11 @@ ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::in
   }
 }
 
-/// One group. Each phase is `each(function)`: function(thread) for the threads [0, fp_quantizer_lanes), all of them done afterwards;
-/// `lanes` has room for a number of each.
+/// One group. Each phase is `each(function)`: function(thread) for the threads [0,
+/// fp_quantizer_lanes), all of them done afterwards; `lanes` has room for a number of each.
 template <typename T, typename Each>
-ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_greatest, std::int64_t group,
-                                      std::int32_t* lanes, const Each& each) {
+ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_greatest,
+                                      std::int64_t group, std::int32_t* lanes, const Each& each) {
   const T* const from = static_cast<const T*>(job.from) + group * job.group;
   const std::int64_t bytes = job.group * job.format.bits / 8;
   std::uint8_t* const row = job.to + group * (bytes + 4);
@@ -50,16 +54,18 @@ ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_great
   each([&](int lane) {
     const FloatScale scale = float_scale(lanes[0], format_greatest);
     const std::uint64_t key = group_key(job.seed, group);
-    for (std::int64_t i = std::int64_t{float_unit} * lane; i < job.group; i += float_unit * fp_quantizer_lanes)
-      encode_unit(job, from, i, i + float_unit < job.group ? i + float_unit : job.group, scale, key, row);
+    for (std::int64_t i = std::int64_t{float_unit} * lane; i < job.group;
+         i += float_unit * fp_quantizer_lanes)
+      encode_unit(job, from, i, i + float_unit < job.group ? i + float_unit : job.group, scale, key,
+                  row);
     if (lane == 0) memcpy(row + bytes, &scale.step, 4);
   });
 }
 
 /// Element i of the row `source`, to that of the group.
 template <typename T>
-ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t source, std::int64_t group,
-                                          std::int64_t i) {
+ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t source,
+                                          std::int64_t group, std::int64_t i) {
   const std::int64_t bytes = job.group * job.format.bits / 8, bit = i * job.format.bits;
   const std::uint8_t* const row = job.from + source * (bytes + 4);
   float step;
@@ -67,7 +73,8 @@ ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t
   // The step stands behind the codes: the second byte is always there.
   const int both = row[bit / 8] | row[bit / 8 + 1] << 8;
   const std::int32_t code = (both >> (bit % 8)) & ((1 << job.format.bits) - 1);
-  store_float(static_cast<T*>(job.to) + group * job.group + i, float_of_code(job.format, code) * step);
+  store_float(static_cast<T*>(job.to) + group * job.group + i,
+              float_of_code(job.format, code) * step);
 }
 
 }  // namespace anyaccel::ops

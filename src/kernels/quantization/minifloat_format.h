@@ -1,5 +1,6 @@
-// Floats of 4 to 12 bits, for the host's kernels and CUDA's: sign, exponent, mantissa from the upper bit down; no infinities, no NaN.
-// An exponent of 0 is what it is in IEEE's formats: 0 and numbers below the least normal one.
+// Floats of 4 to 12 bits, for the host's kernels and CUDA's: sign, exponent, mantissa from the
+// upper bit down; no infinities, no NaN. An exponent of 0 is what it is in IEEE's formats: 0 and
+// numbers below the least normal one.
 #pragma once
 
 #include "kernels/quantization/range.h"
@@ -37,11 +38,15 @@ constexpr float greatest_of(FloatFormat f) {
   return (2 - power_of_2(-f.mantissa)) * power_of_2((1 << exponent_of(f)) - 1 - bias_of(f));
 }
 
-/// Bytes of a group: its codes, one behind the other from the lowest bit of the first byte upwards, and its step, a float.
-constexpr std::int64_t row_bytes(FloatFormat f, std::int64_t group) { return group * f.bits / 8 + 4; }
+/// Bytes of a group: its codes, one behind the other from the lowest bit of the first byte upwards,
+/// and its step, a float.
+constexpr std::int64_t row_bytes(FloatFormat f, std::int64_t group) {
+  return group * f.bits / 8 + 4;
+}
 
-/// The group's greatest magnitude becomes the format's: code of x * factor, and x is near the code's number * step.
-/// A NaN or infinity makes a step with which all of the group is read back as no number.
+/// The group's greatest magnitude becomes the format's: code of x * factor, and x is near the
+/// code's number * step. A NaN or infinity makes a step with which all of the group is read back as
+/// no number.
 struct FloatScale {
   float factor, step;
   bool flat;  ///< all codes are 0
@@ -53,7 +58,8 @@ ANYACCEL_ON_BOTH FloatScale float_scale(std::int32_t greatest, float format_grea
   return {factor, most / format_greatest, !is_number};
 }
 
-// Random numbers for stochastic rounding: a key for each group of a seed, two rounds of a mixer for each element.
+// Random numbers for stochastic rounding: a key for each group of a seed, two rounds of a mixer for
+// each element.
 
 ANYACCEL_ON_BOTH std::uint64_t mixed_key(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -61,7 +67,8 @@ ANYACCEL_ON_BOTH std::uint64_t mixed_key(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 ANYACCEL_ON_BOTH std::uint64_t group_key(std::uint64_t seed, std::int64_t group) {
-  return mixed_key(mixed_key(seed + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(group) + 1)) + seed);
+  return mixed_key(mixed_key(seed + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(group) + 1)) +
+                   seed);
 }
 ANYACCEL_ON_BOTH std::uint32_t mixed_word(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7feb352dU;
@@ -69,23 +76,29 @@ ANYACCEL_ON_BOTH std::uint32_t mixed_word(std::uint32_t x) {
   return x ^ (x >> 16);
 }
 ANYACCEL_ON_BOTH std::uint32_t drawn_for(std::uint64_t key, std::uint32_t place) {
-  return mixed_word(mixed_word(place + static_cast<std::uint32_t>(key)) ^ static_cast<std::uint32_t>(key >> 32));
+  return mixed_word(mixed_word(place + static_cast<std::uint32_t>(key)) ^
+                    static_cast<std::uint32_t>(key >> 32));
 }
 
-/// Halves are rounded away from 0, as DeepSpeed's kernels do, and to even below the least normal number; with stochastic rounding a number
-/// goes up as often as it is near. No magnitude is above the format's greatest by more than float's rounding.
-ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochastic, std::uint32_t random) {
+/// Halves are rounded away from 0, as DeepSpeed's kernels do, and to even below the least normal
+/// number; with stochastic rounding a number goes up as often as it is near. No magnitude is above
+/// the format's greatest by more than float's rounding.
+ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochastic,
+                                            std::uint32_t random) {
   const std::int32_t bits = bits_of(y), size = bits & sign_mask;
   const int lost = 23 - f.mantissa, bias = (1 << (f.bits - f.mantissa - 2)) - 1;
   const int small_steps = bias - 1 + f.mantissa;  // their logarithm
   std::int32_t code;
   if (size >= (128 - bias) << 23) {
-    const auto above = stochastic ? static_cast<std::int32_t>(random >> (9 + f.mantissa)) : 1 << (lost - 1);
+    const auto above =
+        stochastic ? static_cast<std::int32_t>(random >> (9 + f.mantissa)) : 1 << (lost - 1);
     code = ((size + above) >> lost) - ((127 - bias) << f.mantissa);
   } else if (stochastic) {
     const float steps = float_of(size) * float_of((127 + small_steps) << 23);
     code = static_cast<std::int32_t>(steps);
-    code += steps - static_cast<float>(code) >= 1.0F - static_cast<float>(random >> 16) * 0x1p-16F ? 1 : 0;
+    code += steps - static_cast<float>(code) >= 1.0F - static_cast<float>(random >> 16) * 0x1p-16F
+                ? 1
+                : 0;
   } else {
     const float shift = float_of((127 + 23 - small_steps) << 23);
     code = bits_of(float_of(size) + shift) - bits_of(shift);
@@ -97,8 +110,9 @@ ANYACCEL_ON_BOTH std::int32_t float_code_of(FloatFormat f, float y, bool stochas
 ANYACCEL_ON_BOTH float float_of_code(FloatFormat f, std::int32_t code) {
   const std::int32_t size = code & ((1 << (f.bits - 1)) - 1);
   const int lost = 23 - f.mantissa, bias = (1 << (f.bits - f.mantissa - 2)) - 1;
-  const float out = size < 1 << f.mantissa ? static_cast<float>(size) * float_of((127 - (bias - 1 + f.mantissa)) << 23)
-                                           : float_of((size << lost) + ((127 - bias) << 23));
+  const float out = size < 1 << f.mantissa
+                        ? static_cast<float>(size) * float_of((127 - (bias - 1 + f.mantissa)) << 23)
+                        : float_of((size << lost) + ((127 - bias) << 23));
   return code >> (f.bits - 1) ? -out : out;
 }
 

@@ -18,7 +18,8 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 template <int format, bool stochastic, typename T>
-inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place, std::uint8_t* to) {
+inline void encode_piece(const T* from, float factor, std::uint64_t key, std::uint32_t place,
+                         std::uint8_t* to) {
 #if ANYACCEL_WIDTH == 16
   if constexpr (!stochastic) return encode_words<format>(from, factor, to);
 #endif
@@ -32,28 +33,32 @@ inline void encode_piece(const T* from, float factor, std::uint64_t key, std::ui
 template <int format, typename T>
 inline void decode_piece(const std::uint8_t* from, Vec step, T* to) {
   unpack_piece<float_formats[format].bits>(
-      from, [&](int i, const Ints& codes)
-                __attribute__((always_inline)) { (numbers_of<format>(codes) * step).store(to + i); });
+      from, [&](int i, const Ints& codes) __attribute__((always_inline)) {
+        (numbers_of<format>(codes) * step).store(to + i);
+      });
 }
 
 template <int bits>
 constexpr int piece_bytes = piece* bits / 8 + beyond;
 
-/// Prefetches what encode_group() reads 2 KiB later. Groups are read twice, the second time from the caches, which
-/// leaves the memory idle. The address may be past the end of the array.
+/// Prefetches what encode_group() reads 2 KiB later. Groups are read twice, the second time from
+/// the caches, which leaves the memory idle. The address may be past the end of the array.
 inline void ask_ahead(const void* from, std::size_t bytes) {
   constexpr std::uintptr_t ahead = 2048, line = 64;
   for (std::size_t i = 0; i < bytes; i += line)
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead + i));
+    __builtin_prefetch(
+        reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(from) + ahead + i));
 }
 
 template <int format, bool stochastic, typename T>
-void encode_group(const T* from, std::int64_t group, float factor, std::uint64_t key, std::uint8_t* to) {
+void encode_group(const T* from, std::int64_t group, float factor, std::uint64_t key,
+                  std::uint8_t* to) {
   constexpr int bits = float_formats[format].bits;
   std::int64_t i = 0;
   for (; i + piece <= group; i += piece) {
     ask_ahead(from + i, piece * sizeof(T));
-    encode_piece<format, stochastic>(from + i, factor, key, static_cast<std::uint32_t>(i), to + i * bits / 8);
+    encode_piece<format, stochastic>(from + i, factor, key, static_cast<std::uint32_t>(i),
+                                     to + i * bits / 8);
   }
   if (i == group) return;
   T rest[piece];
@@ -96,7 +101,8 @@ inline void decode_row(const std::uint8_t* from, std::int64_t group, T* to, cons
 }
 
 template <int format, typename T>
-void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t group, std::int64_t count, T* to) {
+void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t group,
+                 std::int64_t count, T* to) {
   constexpr FloatFormat f = float_formats[format];
   const std::int64_t bytes = row_bytes(f, job.group);
   for (std::int64_t row = 0; row < count; ++row) {
@@ -110,14 +116,17 @@ void decode_rows(const FromFloatsJob& job, std::int64_t source, std::int64_t gro
         const WordDecoder<format, T> words(step);
         const bool past = job.past_caches && reinterpret_cast<std::uintptr_t>(first) % 64 == 0;
         decode_row<f.bits>(
-            from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
-              past ? words.template piece<true>(codes, numbers) : words.template piece<false>(codes, numbers);
+            from, job.group,
+            first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+              past ? words.template piece<true>(codes, numbers)
+                   : words.template piece<false>(codes, numbers);
             });
         continue;
       }
 #endif
     decode_row<f.bits>(
-        from, job.group, first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
+        from, job.group,
+        first, [&](const std::uint8_t* codes, T* numbers) __attribute__((always_inline)) {
           decode_piece<format>(codes, Vec::of(step), numbers);
         });
   }
@@ -140,7 +149,8 @@ void encode_of_type(const ToFloatsJob& job, std::int64_t begin, std::int64_t end
 }
 
 template <typename T>
-void decode_of_type(const FromFloatsJob& job, std::int64_t source, std::int64_t group, std::int64_t count) {
+void decode_of_type(const FromFloatsJob& job, std::int64_t source, std::int64_t group,
+                    std::int64_t count) {
   T* const to = static_cast<T*>(job.to);
   switch (job.format.bits) {
     case 4: return decode_rows<4>(job, source, group, count, to);
@@ -162,7 +172,8 @@ void groups_to_rows(const ToFloatsJob& job, std::int64_t begin, std::int64_t end
   }
 }
 
-void rows_to_groups(const FromFloatsJob& job, std::int64_t source, std::int64_t group, std::int64_t count) {
+void rows_to_groups(const FromFloatsJob& job, std::int64_t source, std::int64_t group,
+                    std::int64_t count) {
   switch (job.element) {
     case Element::f32: return decode_of_type<float>(job, source, group, count);
     case Element::bf16: return decode_of_type<Bf16>(job, source, group, count);

@@ -26,13 +26,15 @@ inline Words places() {
   return lanes;
 }
 
-/// Codes of magnitudes below the least normal number: whole steps, plus one if the rest reaches a random limit.
+/// Codes of magnitudes below the least normal number: whole steps, plus one if the rest reaches a
+/// random limit.
 template <int format>
 inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {
   constexpr FloatFormat f = float_formats[format];
   const Vec limit = Vec::of(1.0F) + vec_of(to_floats(as<Ints>(random >> 16))) * Vec::of(-0x1p-16F);
   // Clamped, so that lanes with normal numbers convert without overflow.
-  const Vec steps = lesser(vec_of(as<Floats>(size)) * Vec::of(small_steps_of(f)), Vec::of(power_of_2(f.mantissa + 1)));
+  const Vec steps = lesser(vec_of(as<Floats>(size)) * Vec::of(small_steps_of(f)),
+                           Vec::of(power_of_2(f.mantissa + 1)));
   const Ints whole = to_ints(steps);
   const Vec rest = steps + vec_of(to_floats(whole)) * Vec::of(-1.0F);
   return whole + (rest.x >= limit.x ? all(1) : all(0));
@@ -45,9 +47,10 @@ inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, st
   const Ints bits = lane_bits(y), size = bits & sign_mask;
   const Ints sign = (bits >> (32 - f.bits)) & (1 << (f.bits - 1));
   if (stochastic) {
-    const Words random =
-        mixed(mixed(places() + (place + static_cast<std::uint32_t>(key))) ^ static_cast<std::uint32_t>(key >> 32));
-    const Ints normal = ((size + as<Ints>(random >> (9 + f.mantissa))) >> lost_bits_of(f)) - rebias_of(f);
+    const Words random = mixed(mixed(places() + (place + static_cast<std::uint32_t>(key))) ^
+                               static_cast<std::uint32_t>(key >> 32));
+    const Ints normal =
+        ((size + as<Ints>(random >> (9 + f.mantissa))) >> lost_bits_of(f)) - rebias_of(f);
     const Ints code = size < min_normal_of(f) ? small_codes_of<format>(size, random) : normal;
     return lesser(code, all(size_mask_of(f))) | sign;
   }

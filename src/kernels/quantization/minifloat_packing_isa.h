@@ -1,6 +1,8 @@
-// Packs codes of small floats into bytes, from the lowest bit upwards without gaps, and unpacks them.
+// Packs codes of small floats into bytes, from the lowest bit upwards without gaps, and unpacks
+// them.
 //
-// Functions may read and write up to `beyond` bytes after the codes. A row has its step there, which is written last.
+// Functions may read and write up to `beyond` bytes after the codes. A row has its step there,
+// which is written last.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_PACKING_ISA_H
@@ -16,20 +18,27 @@ namespace {
 
 constexpr int beyond = 4;
 
-/// Elements that are packed at once: whole bytes in every format and whole vectors in every instruction set.
+/// Elements that are packed at once: whole bytes in every format and whole vectors in every
+/// instruction set.
 constexpr int piece = 64;
 
 #if ANYACCEL_WIDTH >= 8
 
 /// Removes the highest byte of each of four lanes, and inserts a zero in its place.
 inline __m128i without_fourth(__m128i lanes) {
-  return _mm_shuffle_epi8(lanes, _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
+  return _mm_shuffle_epi8(lanes,
+                          _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
 }
 inline __m128i with_fourth(__m128i bytes) {
-  return _mm_shuffle_epi8(bytes, _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+  return _mm_shuffle_epi8(bytes,
+                          _mm_setr_epi8(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
 }
-inline __m128i load16(const std::uint8_t* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
-inline void store16(std::uint8_t* to, __m128i bytes) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes); }
+inline __m128i load16(const std::uint8_t* from) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+inline void store16(std::uint8_t* to, __m128i bytes) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
 
 inline void put_sixes(std::uint8_t* to, Ints codes) {
   const __m128i twelves = _mm_maddubs_epi16(to_bytes(codes), _mm_set1_epi16(0x4001));
@@ -45,9 +54,11 @@ inline Ints get_sixes(const std::uint8_t* from) {
 #if ANYACCEL_WIDTH == 16
   const auto packed = as<Four>(with_fourth(load16(from)));
 #else
-  const auto packed = as<Four>(with_fourth(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+  const auto packed =
+      as<Four>(with_fourth(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 #endif
-  const Four bytes = (packed & 0x3f) | (packed << 2 & 0x3f00) | (packed << 4 & 0x3f0000) | (packed << 6 & 0x3f000000);
+  const Four bytes = (packed & 0x3f) | (packed << 2 & 0x3f00) | (packed << 4 & 0x3f0000) |
+                     (packed << 6 & 0x3f000000);
   std::uint8_t codes[16];
   __builtin_memcpy(codes, &bytes, sizeof codes);
   return load_bytes(codes);
@@ -68,8 +79,8 @@ inline void put_twelves(std::uint8_t* to, Ints codes) {
 }
 inline Ints get_twelves(const std::uint8_t* from) {
 #if ANYACCEL_WIDTH == 16
-  const __m256i lanes =
-      _mm256_inserti128_si256(_mm256_castsi128_si256(with_fourth(load16(from))), with_fourth(load16(from + 12)), 1);
+  const __m256i lanes = _mm256_inserti128_si256(_mm256_castsi128_si256(with_fourth(load16(from))),
+                                                with_fourth(load16(from + 12)), 1);
   const auto pairs = as<Pairs>(_mm512_cvtepu32_epi64(lanes));
 #else
   const auto pairs = as<Pairs>(_mm256_cvtepu32_epi64(with_fourth(load16(from))));
@@ -92,14 +103,15 @@ inline Ints get_codes(const std::uint8_t* from) {
   return bits == 8 ? load_bytes(from) : load_nibbles<false>(from);
 }
 
-/// pack_piece() stores make(i), the codes of the vector from element i on, for all vectors of a piece. unpack_piece()
-/// calls take(i, codes).
+/// pack_piece() stores make(i), the codes of the vector from element i on, for all vectors of a
+/// piece. unpack_piece() calls take(i, codes).
 template <int bits, typename Make>
 inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Make& make) {
   for (int i = 0; i < piece; i += Vec::width) put_codes<bits>(to + i * bits / 8, make(i));
 }
 template <int bits, typename Take>
-inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from, const Take& take) {
+inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from,
+                                                        const Take& take) {
   for (int i = 0; i < piece; i += Vec::width) take(i, get_codes<bits>(from + i * bits / 8));
 }
 
@@ -112,8 +124,8 @@ constexpr std::uint64_t low_bits(int field, int full) {
   return out;
 }
 
-/// Joins neighbours step by step: fields of `field` bits with `full` used bits become fields of twice the width with
-/// twice as many.
+/// Joins neighbours step by step: fields of `field` bits with `full` used bits become fields of
+/// twice the width with twice as many.
 template <int field, int full>
 inline std::uint64_t packed(std::uint64_t w) {
   if constexpr (field == 64) {
@@ -134,8 +146,8 @@ inline std::uint64_t unpacked(std::uint64_t w) {
   }
 }
 
-/// Unpacked codes, in one byte each, or in two bytes if a code has more than 8 bits. They are packed in words of 64
-/// bits.
+/// Unpacked codes, in one byte each, or in two bytes if a code has more than 8 bits. They are
+/// packed in words of 64 bits.
 template <int bits>
 struct Loose {
   static constexpr int width = bits > 8 ? 16 : 8;
@@ -159,7 +171,8 @@ inline __attribute__((always_inline)) void pack_piece(std::uint8_t* to, const Ma
   }
 }
 template <int bits, typename Take>
-inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from, const Take& take) {
+inline __attribute__((always_inline)) void unpack_piece(const std::uint8_t* from,
+                                                        const Take& take) {
   using L = Loose<bits>;
   L loose;
   for (int i = 0; i < L::words; ++i) {

@@ -7,7 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// code = round((x - offset) * scale), ties to even, held between -2^(bits-1) and 2^(bits-1) - 1; x is near code * step + offset.
+/// code = round((x - offset) * scale), ties to even, held between -2^(bits-1) and 2^(bits-1) - 1; x
+/// is near code * step + offset.
 struct GroupScale {
   float scale;
   float offset;  ///< 0 when symmetric
@@ -15,9 +16,10 @@ struct GroupScale {
   bool flat;     ///< all codes are 0
 };
 
-/// DeepSpeed's scales: 2^bits codes over twice the greatest magnitude, or from the least to the greatest value; 1 where all values are
-/// equal (0, when symmetric). Written with halves, which have the same bits and do not overflow.
-/// A NaN or infinity in the group makes the step, or the offset, such that all of it is read back as no number.
+/// DeepSpeed's scales: 2^bits codes over twice the greatest magnitude, or from the least to the
+/// greatest value; 1 where all values are equal (0, when symmetric). Written with halves, which
+/// have the same bits and do not overflow. A NaN or infinity in the group makes the step, or the
+/// offset, such that all of it is read back as no number.
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;
@@ -44,9 +46,9 @@ ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
   return fmaf(static_cast<float>(code), step, offset);
 }
 
-/// Where the group g lands in swizzled order. Groups are [partition][slice][contiguous] in the input and
-/// [slice][device][node][contiguous] in the output, where partition = node * devices + device: what goes to one device of each
-/// node, in the first of two all-to-alls, lies together.
+/// Where the group g lands in swizzled order. Groups are [partition][slice][contiguous] in the
+/// input and [slice][device][node][contiguous] in the output, where partition = node * devices +
+/// device: what goes to one device of each node, in the first of two all-to-alls, lies together.
 struct GroupOrder {
   std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
   bool swizzled = false;

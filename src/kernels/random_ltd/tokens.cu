@@ -1,4 +1,5 @@
-// Copies of tokens on CUDA: a block for each token, whatever their number. What a block does stands in tokens.h.
+// Copies of tokens on CUDA: a block for each token, whatever their number. What a block does stands
+// in tokens.h.
 #include "kernels/random_ltd/tokens.h"
 
 #include "kernels/cuda/kernels.h"
@@ -35,7 +36,8 @@ void launch(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather, cu
 
 }  // namespace
 
-const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather, void* stream) {
+const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather,
+                             void* stream) {
   if (rows == 0 || copy.bytes == 0) return nullptr;
   auto* const queue = static_cast<cudaStream_t>(stream);
   switch (token_unit(copy)) {

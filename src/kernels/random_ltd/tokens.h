@@ -1,4 +1,5 @@
-// Tokens that are copied by their numbers, on host and device. Plain pointers, no torch and no CUDA.
+// Tokens that are copied by their numbers, on host and device. Plain pointers, no torch and no
+// CUDA.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// Some tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t of entry b begins at
-/// b * batch + t * token bytes; its `bytes` are in one piece.
+/// Some tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t of
+/// entry b begins at b * batch + t * token bytes; its `bytes` are in one piece.
 struct TokenCopy {
   char* whole;
   std::int64_t whole_batch, whole_token;
@@ -33,10 +34,11 @@ ANYACCEL_ON_BOTH TokenPlaces token_places(const TokenCopy& copy, std::int64_t ro
   return {copy.whole + batch * copy.whole_batch + id * copy.whole_token, part};
 }
 
-/// What one of a block's threads copies of a token, in units of the device's loads. A device cannot refuse a number that is
-/// none: gathered it gives zeros, scattered nothing.
+/// What one of a block's threads copies of a token, in units of the device's loads. A device cannot
+/// refuse a number that is none: gathered it gives zeros, scattered nothing.
 template <typename Unit, typename Id, bool gather>
-ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread, unsigned threads) {
+ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread,
+                                       unsigned threads) {
   const TokenPlaces at = token_places<Id>(copy, row);
   if (!at.whole && !gather) return;
   const auto* from = reinterpret_cast<const Unit*>(gather ? at.whole : at.part);
@@ -49,13 +51,16 @@ ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, 
 inline int token_unit(const TokenCopy& copy) {
   const std::uintptr_t all =
       reinterpret_cast<std::uintptr_t>(copy.whole) | reinterpret_cast<std::uintptr_t>(copy.part) |
-      static_cast<std::uintptr_t>(copy.whole_batch | copy.whole_token | copy.part_batch | copy.part_token | copy.bytes);
+      static_cast<std::uintptr_t>(copy.whole_batch | copy.whole_token | copy.part_batch |
+                                  copy.part_token | copy.bytes);
   int unit = 16;
   while (all % static_cast<std::uintptr_t>(unit)) unit /= 2;
   return unit;
 }
 
-/// The CUDA kernel; the answer is null, or what CUDA says. `rows` tokens of all batch entries, `wide` numbers are int64.
-const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather, void* stream);
+/// The CUDA kernel; the answer is null, or what CUDA says. `rows` tokens of all batch entries,
+/// `wide` numbers are int64.
+const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather,
+                             void* stream);
 
 }  // namespace anyaccel::ops

@@ -1,6 +1,7 @@
-// Compiles the file that ANYACCEL_KERNEL names once for each instruction set of this architecture, in the namespace
-// anyaccel::ops::<set>. A source includes this file once and calls the kernels of a set with ANYACCEL_CALL_ISA. On
-// x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if defined, name files for AVX-512 with VNNI and with BF16.
+// Compiles the file that ANYACCEL_KERNEL names once for each instruction set of this architecture,
+// in the namespace anyaccel::ops::<set>. A source includes this file once and calls the kernels of
+// a set with ANYACCEL_CALL_ISA. On x86-64, ANYACCEL_KERNEL_VNNI and ANYACCEL_KERNEL_BF16, if
+// defined, name files for AVX-512 with VNNI and with BF16.
 //
 // Each *_isa.h file has an include guard that holds for one pass:
 //   #if defined(ANYACCEL_FILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
@@ -11,8 +12,9 @@
 //   #endif
 //   ...
 //   #endif
-// The guard alternates with the toggle, so such a file must be included in every pass from the first one on; code for
-// some sets only is inside of the file, under #if. A file for exactly one set has #pragma once instead.
+// The guard alternates with the toggle, so such a file must be included in every pass from the
+// first one on; code for some sets only is inside of the file, under #if. A file for exactly one
+// set has #pragma once instead.
 //
 // IWYU pragma: private
 #include "kernels/simd/isa.h"

@@ -1,4 +1,5 @@
-// Which instruction set the kernels of the ops on host memory use: chosen when they run, not when they are built.
+// Which instruction set the kernels of the ops on host memory use: chosen when they run, not when
+// they are built.
 #pragma once
 
 #include <cstdlib>
@@ -27,16 +28,17 @@ inline bool has_isa(Isa isa) noexcept {
   // Every processor with AVX2 has F16C; not every compiler knows the question.
   if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (isa == Isa::avx512)
-    return has_isa(Isa::avx2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    return has_isa(Isa::avx2) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 #elif defined(__aarch64__)
   if (isa == Isa::neon) return true;
 #endif
   return false;
 }
 
-/// The best one that this machine has; ANYACCEL_OPS_ISA=<name> chooses a lesser one, for tests and for comparing.
-/// The answer is that of the first call.
+/// The best one that this machine has; ANYACCEL_OPS_ISA=<name> chooses a lesser one, for tests and
+/// for comparing. The answer is that of the first call.
 inline Isa best_isa() noexcept {
   static const Isa best = [] {
     const char* wish = std::getenv("ANYACCEL_OPS_ISA");

@@ -11,9 +11,9 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// C (+)= A B, where A and B consist of `count` blocks. Block i begins at a + i * a_step and at b + blocks[i] *
-/// b_step; a null `blocks` is all zeros. A block of A is [m][depth], or [depth][m] if transposed; a block of B is
-/// [depth][n].
+/// C (+)= A B, where A and B consist of `count` blocks. Block i begins at a + i * a_step and at b +
+/// blocks[i] * b_step; a null `blocks` is all zeros. A block of A is [m][depth], or [depth][m] if
+/// transposed; a block of B is [depth][n].
 struct Product {
   std::int64_t m, n, depth;
   const Real* a;
@@ -26,10 +26,11 @@ struct Product {
   std::int64_t count, a_step, b_step;
 };
 
-/// One tile of C in registers. With `split` 2, even and odd places have sums of their own, because a single sum would
-/// be bound by the latency of additions.
+/// One tile of C in registers. With `split` 2, even and odd places have sums of their own, because
+/// a single sum would be bound by the latency of additions.
 template <bool transposed, bool add, int rows, int vectors, int split>
-inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row, std::int64_t column) {
+inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row,
+                                                         std::int64_t column) {
   Vec sum[split][rows][vectors];
   Real* c = p.c + row * p.c_row + column;
   for (int s = 0; s < split; ++s)

@@ -19,14 +19,16 @@ inline void pad(const float* from, std::int64_t n, float* to) {
 }
 template <typename S>
 inline void pad(const S* from, std::int64_t n, S* to) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_loadu_epi16(first_lanes(n), from));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm256_maskz_loadu_epi16(first_lanes(n), from));
 }
 inline void copy(const float* from, std::int64_t n, float* to) {
   _mm512_mask_storeu_ps(to, first_lanes(n), _mm512_loadu_ps(from));
 }
 template <typename S>
 inline void copy(const S* from, std::int64_t n, S* to) {
-  _mm256_mask_storeu_epi16(to, first_lanes(n), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+  _mm256_mask_storeu_epi16(to, first_lanes(n),
+                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
 #else
 /// to[0..width) = the first n elements, then zeros.
@@ -60,7 +62,8 @@ inline void store_some(Vec a, S* to, std::int64_t n) {
 
 /// Calls function(column, elements) for each vector of a row.
 template <typename Function>
-inline __attribute__((always_inline)) void each_vector(std::int64_t columns, const Function& function) {
+inline __attribute__((always_inline)) void each_vector(std::int64_t columns,
+                                                       const Function& function) {
   std::int64_t i = 0;
   for (; i + Vec::width <= columns; i += Vec::width) function(i, std::int64_t{Vec::width});
   if (i < columns) function(i, columns - i);

@@ -1,13 +1,13 @@
 // Macros for files that are compiled once per instruction set.
 //
-// A file `*_isa.h` includes what it uses and then puts its code between ANYACCEL_ISA_BEGIN and ANYACCEL_ISA_END, which
-// open and close the namespace anyaccel::ops::ANYACCEL_ISA and select that set's target. each_isa.h defines
-// ANYACCEL_ISA. A file that is opened on its own, by an editor or a checker, is compiled for `scalar`;
-// -DANYACCEL_ISA=avx512 selects another set.
+// A file `*_isa.h` includes what it uses and then puts its code between ANYACCEL_ISA_BEGIN and
+// ANYACCEL_ISA_END, which open and close the namespace anyaccel::ops::ANYACCEL_ISA and select that
+// set's target. each_isa.h defines ANYACCEL_ISA. A file that is opened on its own, by an editor or
+// a checker, is compiled for `scalar`; -DANYACCEL_ISA=avx512 selects another set.
 //
-// All headers of the standard library and of intrinsics are included outside of BEGIN and END. Code under a target must
-// not instantiate inline functions of the standard library either: the linker could use that copy, with instructions
-// that the processor may lack, for the rest of the program.
+// All headers of the standard library and of intrinsics are included outside of BEGIN and END. Code
+// under a target must not instantiate inline functions of the standard library either: the linker
+// could use that copy, with instructions that the processor may lack, for the rest of the program.
 #pragma once
 
 #include <cstddef>
@@ -54,15 +54,18 @@
 #define ANYACCEL_POP_avx2 ANYACCEL_POP_TARGET
 
 #define ANYACCEL_WIDTH_avx512 16
-#define ANYACCEL_PUSH_avx512 ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
+#define ANYACCEL_PUSH_avx512 \
+  ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl")
 #define ANYACCEL_POP_avx512 ANYACCEL_POP_TARGET
 
 #define ANYACCEL_WIDTH_avx512_vnni 16
-#define ANYACCEL_PUSH_avx512_vnni ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+#define ANYACCEL_PUSH_avx512_vnni \
+  ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
 #define ANYACCEL_POP_avx512_vnni ANYACCEL_POP_TARGET
 
 #define ANYACCEL_WIDTH_avx512_bf16 16
-#define ANYACCEL_PUSH_avx512_bf16 ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
+#define ANYACCEL_PUSH_avx512_bf16 \
+  ANYACCEL_PUSH_TARGET("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")
 #define ANYACCEL_POP_avx512_bf16 ANYACCEL_POP_TARGET
 
 #define ANYACCEL_JOIN_TOKENS(a, b) a##b
@@ -70,7 +73,8 @@
 // These depend on the set that ANYACCEL_ISA names where they are used.
 #define ANYACCEL_WIDTH ANYACCEL_JOIN(ANYACCEL_WIDTH_, ANYACCEL_ISA)
 #define ANYACCEL_DOUBLE (ANYACCEL_WIDTH == ANYACCEL_WIDTH_fp64)
-#define ANYACCEL_ISA_BEGIN ANYACCEL_JOIN(ANYACCEL_PUSH_, ANYACCEL_ISA) namespace anyaccel::ops::ANYACCEL_ISA {
+#define ANYACCEL_ISA_BEGIN \
+  ANYACCEL_JOIN(ANYACCEL_PUSH_, ANYACCEL_ISA) namespace anyaccel::ops::ANYACCEL_ISA {
 #define ANYACCEL_ISA_END \
   }                      \
   ANYACCEL_JOIN(ANYACCEL_POP_, ANYACCEL_ISA)

@@ -18,7 +18,8 @@ typedef float Row __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
 inline void interleave(Row a, Row b, Row& low, Row& high) {
 #if ANYACCEL_WIDTH == 16
   low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-  high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  high =
+      __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 #else
   low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
   high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
@@ -34,10 +35,11 @@ inline __attribute__((always_inline)) void transpose(Row (&rows)[ANYACCEL_WIDTH]
 }
 #endif
 
-/// to[column * to_row + row] = from[row * from_row + column] * factor for `all_rows` rows, a multiple of 16. Rows from
-/// `rows` on count as zeros.
-inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t rows, std::int64_t all_rows,
-                           std::int64_t columns, Real factor, Real* to, std::int64_t to_row) {
+/// to[column * to_row + row] = from[row * from_row + column] * factor for `all_rows` rows, a
+/// multiple of 16. Rows from `rows` on count as zeros.
+inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t rows,
+                           std::int64_t all_rows, std::int64_t columns, Real factor, Real* to,
+                           std::int64_t to_row) {
 #if ANYACCEL_WIDTH >= 8
   for (std::int64_t first = 0; first < all_rows; first += Vec::width)
     each_vector(
@@ -45,7 +47,9 @@ inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t
           Row square[ANYACCEL_WIDTH];
           for (int i = 0; i < Vec::width; ++i) {
             const Vec row =
-                first + i < rows ? load_some(from + (first + i) * from_row + column, n) * Vec::of(factor) : Vec::of(0);
+                first + i < rows
+                    ? load_some(from + (first + i) * from_row + column, n) * Vec::of(factor)
+                    : Vec::of(0);
             __builtin_memcpy(&square[i], &row.x, sizeof row.x);
           }
           transpose(square);
@@ -55,7 +59,8 @@ inline void transpose_rows(const Real* from, std::int64_t from_row, std::int64_t
 #else
   const std::int64_t there = rows < all_rows ? rows : all_rows;
   for (std::int64_t column = 0; column < columns; ++column) {
-    for (std::int64_t row = 0; row < there; ++row) to[column * to_row + row] = from[row * from_row + column] * factor;
+    for (std::int64_t row = 0; row < there; ++row)
+      to[column * to_row + row] = from[row * from_row + column] * factor;
     for (std::int64_t row = there; row < all_rows; ++row) to[column * to_row + row] = 0;
   }
 #endif

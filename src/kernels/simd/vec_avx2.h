@@ -26,21 +26,24 @@ struct Vec {
   void store(Bf16* to) const {
     const __m256i b = _mm256_castps_si256(x);
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(b, 16), _mm256_set1_epi32(1));
-    const __m256i rounded =
-        _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(b, _mm256_set1_epi32(0x7fff)), last), 16);
+    const __m256i rounded = _mm256_srli_epi32(
+        _mm256_add_epi32(_mm256_add_epi32(b, _mm256_set1_epi32(0x7fff)), last), 16);
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     const __m256i words = _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), nan);
     const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(words, words), 0x88);
     store16(to, _mm256_castsi256_si128(packed));
   }
-  void store(Fp16* to) const { store16(to, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)); }
+  void store(Fp16* to) const {
+    store16(to, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {_mm256_fmadd_ps(a.x, b.x, c.x)}; }
   static Vec reciprocal(Vec a) { return {_mm256_div_ps(_mm256_set1_ps(1.0F), a.x)}; }
   static Vec sqrt(Vec a) { return {_mm256_sqrt_ps(a.x)}; }
   static Vec sign(Vec a) {
     const __m256 zero = _mm256_setzero_ps();
-    const __m256 one = _mm256_or_ps(_mm256_and_ps(a.x, _mm256_set1_ps(-0.0F)), _mm256_set1_ps(1.0F));
+    const __m256 one =
+        _mm256_or_ps(_mm256_and_ps(a.x, _mm256_set1_ps(-0.0F)), _mm256_set1_ps(1.0F));
     return {_mm256_blendv_ps(a.x, one, _mm256_cmp_ps(a.x, zero, _CMP_NEQ_OQ))};
   }
   static Vec finite_or_zero(Vec a) {
@@ -49,7 +52,9 @@ struct Vec {
   }
 
  private:
-  static __m128i load16(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
+  static __m128i load16(const void* from) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  }
   static void store16(void* to, __m128i bits) { _mm_storeu_si128(static_cast<__m128i*>(to), bits); }
 };
 

@@ -1,4 +1,5 @@
-// Four floats on 64-bit Arm; vec_scalar.h documents the members. Include vec.h, which has the include guard.
+// Four floats on 64-bit Arm; vec_scalar.h documents the members. Include vec.h, which has the
+// include guard.
 #if defined(__aarch64__)
 #if !defined(ANYACCEL_ISA)
 #define ANYACCEL_ISA neon  // if this file is opened on its own
@@ -18,7 +19,9 @@ struct Vec {
 
   static Vec of(float value) { return {vdupq_n_f32(value)}; }
   static Vec load(const float* from) { return {vld1q_f32(from)}; }
-  static Vec load(const Bf16* from) { return {vreinterpretq_f32_u32(vshll_n_u16(load16(from), 16))}; }
+  static Vec load(const Bf16* from) {
+    return {vreinterpretq_f32_u32(vshll_n_u16(load16(from), 16))};
+  }
   static Vec load(const Fp16* from) { return {vcvt_f32_f16(vreinterpret_f16_u16(load16(from)))}; }
   void store(float* to) const { vst1q_f32(to, x); }
   void store(Bf16* to) const {
@@ -33,7 +36,8 @@ struct Vec {
   static Vec reciprocal(Vec a) { return {vdivq_f32(vdupq_n_f32(1.0F), a.x)}; }
   static Vec sqrt(Vec a) { return {vsqrtq_f32(a.x)}; }
   static Vec sign(Vec a) {
-    const uint32x4_t some = vorrq_u32(vcgtq_f32(a.x, vdupq_n_f32(0)), vcltq_f32(a.x, vdupq_n_f32(0)));
+    const uint32x4_t some =
+        vorrq_u32(vcgtq_f32(a.x, vdupq_n_f32(0)), vcltq_f32(a.x, vdupq_n_f32(0)));
     const uint32x4_t bit = vandq_u32(vreinterpretq_u32_f32(a.x), vdupq_n_u32(0x80000000U));
     const uint32x4_t one = vorrq_u32(bit, vreinterpretq_u32_f32(vdupq_n_f32(1)));
     return {vbslq_f32(some, vreinterpretq_f32_u32(one), a.x)};
@@ -44,8 +48,12 @@ struct Vec {
   }
 
  private:
-  static uint16x4_t load16(const void* from) { return vld1_u16(static_cast<const std::uint16_t*>(from)); }
-  static void store16(void* to, uint16x4_t bits) { vst1_u16(static_cast<std::uint16_t*>(to), bits); }
+  static uint16x4_t load16(const void* from) {
+    return vld1_u16(static_cast<const std::uint16_t*>(from));
+  }
+  static void store16(void* to, uint16x4_t bits) {
+    vst1_u16(static_cast<std::uint16_t*>(to), bits);
+  }
 };
 
 inline Vec operator*(Vec a, Vec b) { return {vmulq_f32(a.x, b.x)}; }

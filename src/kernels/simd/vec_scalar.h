@@ -19,13 +19,16 @@ struct Vec {
     __builtin_memcpy(&out.x, from, 4);
     return out;
   }
-  static Vec load(const Bf16* from) { return from_bits(static_cast<std::uint32_t>(bits16(from)) << 16); }
+  static Vec load(const Bf16* from) {
+    return from_bits(static_cast<std::uint32_t>(bits16(from)) << 16);
+  }
   static Vec load(const Fp16* from) {
     const std::uint32_t half = bits16(from);
     const std::uint32_t sign = (half & 0x8000U) << 16;
     const std::uint32_t exponent = (half >> 10) & 31U;
     const std::uint32_t mantissa = half & 0x3ffU;
-    if (exponent == 31U) return from_bits(sign | 0x7f800000U | (mantissa ? 0x400000U | (mantissa << 13) : 0U));
+    if (exponent == 31U)
+      return from_bits(sign | 0x7f800000U | (mantissa ? 0x400000U | (mantissa << 13) : 0U));
     if (exponent) return from_bits(sign | ((exponent + 112U) << 23) | (mantissa << 13));
     const float small = static_cast<float>(mantissa) * 0x1p-24F;
     return {sign ? -small : small};
@@ -41,8 +44,9 @@ struct Vec {
     const std::uint32_t sign = (b >> 16) & 0x8000U;
     const std::uint32_t magnitude = b & 0x7fffffffU;
     if (magnitude > 0x7f800000U) return put16(to, sign | 0x7e00U | ((magnitude >> 13) & 0x3ffU));
-    if (magnitude >= 0x477ff000U) return put16(to, sign | 0x7c00U);  // 65520 and above round to infinity
-    if (magnitude < 0x38800000U) {                                   // below 2^-14: the sum's last bit is 2^-24
+    if (magnitude >= 0x477ff000U)
+      return put16(to, sign | 0x7c00U);  // 65520 and above round to infinity
+    if (magnitude < 0x38800000U) {       // below 2^-14: the sum's last bit is 2^-24
       Vec sum = from_bits(magnitude);
       sum.x += 0.5F;
       return put16(to, sign | (sum.bits() - 0x3f000000U));
@@ -51,8 +55,8 @@ struct Vec {
   }
 
   static Vec fma(Vec a, Vec b, Vec c) { return {__builtin_fmaf(a.x, b.x, c.x)}; }
-  /// 1 / a, faster than the operator where the processor allows. Correctly rounded when a is 0, infinite, NaN or
-  /// between 2^-126 and 2^126.
+  /// 1 / a, faster than the operator where the processor allows. Correctly rounded when a is 0,
+  /// infinite, NaN or between 2^-126 and 2^126.
   static Vec reciprocal(Vec a) { return {1.0F / a.x}; }
   static Vec sqrt(Vec a) { return {__builtin_sqrtf(a.x)}; }
   /// -1 or 1 with the sign of a; a itself if it is 0 or NaN.

@@ -1,6 +1,6 @@
 // Biases on CUDA. What a thread does stands in blocks.h.
-#include "kernels/spatial/bias_add_blocks.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/spatial/bias_add_blocks.h"
 
 namespace anyaccel::ops {
 namespace {
@@ -9,7 +9,8 @@ template <typename T, int n>
 __global__ void bias_add(BiasAddArrays arrays) {
   const std::int64_t packs = arrays.size / n;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs; i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
+       i += step)
     bias_add_pack<T, n>(arrays, i);
 }
 
@@ -26,7 +27,8 @@ void launch(const BiasAddArrays& arrays, cudaStream_t stream) {
 
 }  // namespace
 
-const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double, void* stream) {
+const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double,
+                          void* stream) {
   if (arrays.size == 0) return nullptr;
   auto* const queue = static_cast<cudaStream_t>(stream);
   if (is_double)

@@ -8,8 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// out = activation + other + bias, all but the bias of one type; `other` is null or there. Sums are float (of double double) and
-/// rounded once.
+/// out = activation + other + bias, all but the bias of one type; `other` is null or there. Sums
+/// are float (of double double) and rounded once.
 template <typename Real>
 struct BiasAdd {
   const void* activation;
@@ -20,14 +20,15 @@ struct BiasAdd {
 };
 
 /// The elements [begin, end); `begin` is a multiple of the period.
-void bias_add(Isa isa, Element element, const BiasAdd<float>& add, std::int64_t begin, std::int64_t end) noexcept;
+void bias_add(Isa isa, Element element, const BiasAdd<float>& add, std::int64_t begin,
+              std::int64_t end) noexcept;
 void bias_add(const BiasAdd<double>& add, std::int64_t begin, std::int64_t end) noexcept;
 
 /// to = bias + other_bias (which may be null), `period` / `channels` times.
-void repeat_bias(Isa isa, Element element, const void* bias, const void* other_bias, std::int64_t channels,
-                 std::int64_t period, float* to) noexcept;
-void repeat_bias(const double* bias, const double* other_bias, std::int64_t channels, std::int64_t period,
-                 double* to) noexcept;
+void repeat_bias(Isa isa, Element element, const void* bias, const void* other_bias,
+                 std::int64_t channels, std::int64_t period, float* to) noexcept;
+void repeat_bias(const double* bias, const double* other_bias, std::int64_t channels,
+                 std::int64_t period, double* to) noexcept;
 
 /// Few channels are taken several times, so that the loop over them is long.
 constexpr std::int64_t bias_period(std::int64_t channels) {

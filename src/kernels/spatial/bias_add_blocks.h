@@ -1,11 +1,13 @@
-// What blocks of threads do on CUDA, for the host too, whose tests run it: the sums of kernels.h to the bit. No torch and no CUDA.
+// What blocks of threads do on CUDA, for the host too, whose tests run it: the sums of kernels.h to
+// the bit. No torch and no CUDA.
 #pragma once
 
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace anyaccel::ops {
 
-/// As they are given: activations of `size` elements, biases of `channels`; `other` and `other_bias` may be null.
+/// As they are given: activations of `size` elements, biases of `channels`; `other` and
+/// `other_bias` may be null.
 struct BiasAddArrays {
   const void* activation;
   const void* bias;
@@ -36,7 +38,9 @@ ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t in
   using Pack = BiasPack<T, n>;
   using Real = typename BiasReal<T>::type;
   const std::int64_t channel = index % (arrays.channels / n);
-  const auto at = [](const void* array, std::int64_t i) { return static_cast<const Pack*>(array)[i]; };
+  const auto at = [](const void* array, std::int64_t i) {
+    return static_cast<const Pack*>(array)[i];
+  };
   const Pack activation = at(arrays.activation, index);
   const Pack bias = at(arrays.bias, channel);
   const Pack other = arrays.other ? at(arrays.other, index) : Pack{};
@@ -56,13 +60,15 @@ ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t in
 inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
   const int n = 16 / element_size;
   std::uintptr_t places = 0;
-  for (const void* array :
-       {arrays.activation, arrays.bias, arrays.other, arrays.other_bias, static_cast<const void*>(arrays.out)})
+  for (const void* array : {arrays.activation, arrays.bias, arrays.other, arrays.other_bias,
+                            static_cast<const void*>(arrays.out)})
     places |= reinterpret_cast<std::uintptr_t>(array);
   return places % 16 == 0 && arrays.channels % n == 0 ? n : 1;
 }
 
-/// The CUDA kernel; the answer is null, or what CUDA says. With `is_double` the element is not looked at.
-const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double, void* stream);
+/// The CUDA kernel; the answer is null, or what CUDA says. With `is_double` the element is not
+/// looked at.
+const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double,
+                          void* stream);
 
 }  // namespace anyaccel::ops

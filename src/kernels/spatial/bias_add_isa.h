@@ -19,16 +19,18 @@ void add_elements(const BiasAdd<Real>& add, std::int64_t begin, std::int64_t end
     const S* const from = static_cast<const S*>(add.activation) + begin;
     const S* const other = has_other ? static_cast<const S*>(add.other) + begin : nullptr;
     S* const to = static_cast<S*>(add.out) + begin;
-    each_vector(end - begin < add.period ? end - begin : add.period, [&](std::int64_t i, std::int64_t n) {
-      Vec sum = load_some(from + i, n);
-      if (has_other) sum = sum + load_some(other + i, n);
-      store_some(sum + load_some(add.bias + i, n), to + i, n);
-    });
+    each_vector(end - begin < add.period ? end - begin : add.period,
+                [&](std::int64_t i, std::int64_t n) {
+                  Vec sum = load_some(from + i, n);
+                  if (has_other) sum = sum + load_some(other + i, n);
+                  store_some(sum + load_some(add.bias + i, n), to + i, n);
+                });
   }
 }
 
 template <typename S>
-void repeat_elements(const S* bias, const S* other, std::int64_t channels, std::int64_t period, Real* to) {
+void repeat_elements(const S* bias, const S* other, std::int64_t channels, std::int64_t period,
+                     Real* to) {
   for (std::int64_t at = 0; at < period; at += channels)
     each_vector(channels, [&](std::int64_t i, std::int64_t n) {
       Vec sum = load_some(bias + i, n);
@@ -48,7 +50,8 @@ void bias_elements(const BiasAdd<Real>& add, std::int64_t begin, std::int64_t en
 }
 
 template <typename S>
-void repeated(const void* bias, const void* other, std::int64_t channels, std::int64_t period, Real* to) {
+void repeated(const void* bias, const void* other, std::int64_t channels, std::int64_t period,
+              Real* to) {
   repeat_elements(static_cast<const S*>(bias), static_cast<const S*>(other), channels, period, to);
 }
 

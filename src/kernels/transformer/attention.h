@@ -1,4 +1,5 @@
-// Attention of one head over plain arrays; nothing of the size length x length is made. Nothing here knows torch.
+// Attention of one head over plain arrays; nothing of the size length x length is made. Nothing
+// here knows torch.
 #pragma once
 
 #include "kernels/transformer/rows.h"
@@ -14,11 +15,13 @@ struct FullAttention {
   std::int64_t row;  ///< elements from a row of q, k and v to the next
   std::int64_t length, dim;
   T scale;
-  const T* mask;  ///< null, or what is added to the scores: mask[query * mask_row + key * mask_column]
+  const T*
+      mask;  ///< null, or what is added to the scores: mask[query * mask_row + key * mask_column]
   std::int64_t mask_row, mask_column;
   T* out;  ///< in the backward pass what the forward pass wrote
   std::int64_t out_row;
-  T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when nothing is seen; may be null forward
+  T* stats;  ///< [row][2]: greatest score, and 1 / sum of exp(score - greatest); 0 and 0 when
+             ///< nothing is seen; may be null forward
   Dropout dropout;
   std::int64_t first_row;  ///< the dropout's row for the first query
 };
@@ -39,13 +42,15 @@ constexpr std::int64_t attention_tile = 64;
 std::int64_t full_attention_scratch(std::int64_t dim) noexcept;
 
 /// The queries from `query`, a multiple of attention_tile. double ignores `isa`.
-void full_attention(Isa isa, const FullAttention<float>& head, std::int64_t query, float* scratch) noexcept;
-void full_attention(Isa isa, const FullAttention<double>& head, std::int64_t query, double* scratch) noexcept;
+void full_attention(Isa isa, const FullAttention<float>& head, std::int64_t query,
+                    float* scratch) noexcept;
+void full_attention(Isa isa, const FullAttention<double>& head, std::int64_t query,
+                    double* scratch) noexcept;
 
 /// The whole head; dk and dv need not be zeros before.
-void full_attention_grad(Isa isa, const FullAttention<float>& head, const FullAttentionGrad<float>& grad,
-                         float* scratch) noexcept;
-void full_attention_grad(Isa isa, const FullAttention<double>& head, const FullAttentionGrad<double>& grad,
-                         double* scratch) noexcept;
+void full_attention_grad(Isa isa, const FullAttention<float>& head,
+                         const FullAttentionGrad<float>& grad, float* scratch) noexcept;
+void full_attention_grad(Isa isa, const FullAttention<double>& head,
+                         const FullAttentionGrad<double>& grad, double* scratch) noexcept;
 
 }  // namespace anyaccel::ops

@@ -37,16 +37,19 @@ struct Tile {
   }
 };
 
-void add_mask(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys, Real* scores) {
+void add_mask(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys,
+              Real* scores) {
   if (!head.mask) return;
   if (head.mask_row == 0)
-    return add_to_keys(head.mask + key * head.mask_column, head.mask_column, keys, tile.width, scores);
-  add_transposed<false>(head.mask + tile.query * head.mask_row + key * head.mask_column, head.mask_row,
-                        head.mask_column, tile.rows, tile.width, keys, scores);
+    return add_to_keys(head.mask + key * head.mask_column, head.mask_column, keys, tile.width,
+                       scores);
+  add_transposed<false>(head.mask + tile.query * head.mask_row + key * head.mask_column,
+                        head.mask_row, head.mask_column, tile.rows, tile.width, keys, scores);
 }
 
 /// Applies dropout to weights [key][query]. `to` may be `from`.
-void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys, const Real* from, Real* to) {
+void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t keys, const Real* from,
+          Real* to) {
   const std::uint32_t threshold = head.dropout.threshold;
   const auto scale = static_cast<Real>(head.dropout.scale);
   for (std::int64_t k = 0; k < keys; ++k) {
@@ -59,20 +62,21 @@ void drop(const Head& head, const Tile& tile, std::int64_t key, std::int64_t key
 }
 
 /// to[query][dim] += weights^T rows
-void add_weighted(const Head& head, const Tile& tile, const Real* weights, const Real* rows, std::int64_t keys,
-                  Real* to) {
+void add_weighted(const Head& head, const Tile& tile, const Real* weights, const Real* rows,
+                  std::int64_t keys, Real* to) {
   for (std::int64_t key = 0; key < keys; key += near_keys)
     multiply<true, true>({tile.rows, head.dim, keys - key < near_keys ? keys - key : near_keys,
-                          weights + key * tile.width, tile.width, rows + key * head.row, head.row, to, head.dim,
-                          nullptr, 1, 0, 0});
+                          weights + key * tile.width, tile.width, rows + key * head.row, head.row,
+                          to, head.dim, nullptr, 1, 0, 0});
 }
 
-void grad_tile(const Head& head, const FullAttentionGrad<Real>& grad, const Tile& tile, const Scratch& s) {
+void grad_tile(const Head& head, const FullAttentionGrad<Real>& grad, const Tile& tile,
+               const Scratch& s) {
   const std::int64_t dim = head.dim;
   const Real* grad_out = grad.grad_out + tile.query * head.out_row;
   start_gradients({head.q + tile.query * head.row, head.row}, {grad_out, head.out_row},
-                  {head.out + tile.query * head.out_row, head.out_row}, head.stats + 2 * tile.query, tile.rows,
-                  tile.width, dim, head.scale, s);
+                  {head.out + tile.query * head.out_row, head.out_row}, head.stats + 2 * tile.query,
+                  tile.rows, tile.width, dim, head.scale, s);
   const std::int64_t most = chunk_elements / tile.width;
   for (std::int64_t key = 0; key < head.length; key += most) {
     const std::int64_t keys = head.length - key < most ? head.length - key : most;
@@ -86,14 +90,15 @@ void grad_tile(const Head& head, const FullAttentionGrad<Real>& grad, const Tile
       drop(head, tile, key, keys, s.scores, s.scores3);
       weights = s.scores3;
     }
-    multiply<false, true>({keys, dim, tile.rows, weights, tile.width, grad_out, head.out_row, grad.dv + key * grad.row,
-                           grad.row, nullptr, 1, 0, 0});
-    multiply<false, true>({keys, dim, tile.rows, s.scores2, tile.width, s.rows, dim, grad.dk + key * grad.row, grad.row,
-                           nullptr, 1, 0, 0});
+    multiply<false, true>({keys, dim, tile.rows, weights, tile.width, grad_out, head.out_row,
+                           grad.dv + key * grad.row, grad.row, nullptr, 1, 0, 0});
+    multiply<false, true>({keys, dim, tile.rows, s.scores2, tile.width, s.rows, dim,
+                           grad.dk + key * grad.row, grad.row, nullptr, 1, 0, 0});
     add_weighted(head, tile, s.scores2, head.k + key * head.row, keys, s.sums);
   }
   for (std::int64_t q = 0; q < tile.rows; ++q)
-    for (std::int64_t i = 0; i < dim; ++i) grad.dq[(tile.query + q) * grad.row + i] = s.sums[q * dim + i] * head.scale;
+    for (std::int64_t i = 0; i < dim; ++i)
+      grad.dq[(tile.query + q) * grad.row + i] = s.sums[q * dim + i] * head.scale;
 }
 
 }  // namespace
@@ -122,7 +127,8 @@ void forward(const Head& head, std::int64_t query, Real* scratch) {
 void backward(const Head& head, const FullAttentionGrad<Real>& grad, Real* scratch) {
   const Scratch s(scratch, head.dim);
   for (std::int64_t k = 0; k < head.length; ++k)
-    for (std::int64_t i = 0; i < head.dim; ++i) grad.dk[k * grad.row + i] = grad.dv[k * grad.row + i] = 0;
+    for (std::int64_t i = 0; i < head.dim; ++i)
+      grad.dk[k * grad.row + i] = grad.dv[k * grad.row + i] = 0;
   for (std::int64_t query = 0; query < head.length; query += attention_tile)
     grad_tile(head, grad, Tile(head, query), s);
 }

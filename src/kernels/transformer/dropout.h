@@ -1,5 +1,6 @@
-// The random numbers of dropout, for host and device: a 64-bit key per row, and two rounds of a 32-bit mixer per
-// element. A draw depends only on the key, the row and the column, so host and device drop the same elements.
+// The random numbers of dropout, for host and device: a 64-bit key per row, and two rounds of a
+// 32-bit mixer per element. A draw depends only on the key, the row and the column, so host and
+// device drop the same elements.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ ANYACCEL_ON_BOTH std::uint64_t mixed(std::uint64_t x) {
 }
 
 ANYACCEL_ON_BOTH std::uint64_t row_key(const Dropout& dropout, std::int64_t row) {
-  return mixed(mixed(dropout.key + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(row) + 1)) + dropout.key);
+  return mixed(mixed(dropout.key + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(row) + 1)) +
+               dropout.key);
 }
 
 ANYACCEL_ON_BOTH std::uint32_t mixed(std::uint32_t x) {

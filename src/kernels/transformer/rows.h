@@ -1,6 +1,7 @@
-// The passes of a transformer layer beside its large matrix products, over plain arrays. Nothing here knows torch; layer.cpp has
-// the products, the memory and the threads. All functions work on rows [begin, end) and may run beside each other for
-// other rows. `S` is what is in memory: float, Bf16, Fp16 (arithmetic in float) or double.
+// The passes of a transformer layer beside its large matrix products, over plain arrays. Nothing
+// here knows torch; layer.cpp has the products, the memory and the threads. All functions work on
+// rows [begin, end) and may run beside each other for other rows. `S` is what is in memory: float,
+// Bf16, Fp16 (arithmetic in float) or double.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ struct RealOf<double> {
   using type = double;
 };
 
-/// Whether element (row, column) is kept follows from the key, the row and the column alone, so nothing is stored.
+/// Whether element (row, column) is kept follows from the key, the row and the column alone, so
+/// nothing is stored.
 struct Dropout {
   std::uint64_t key = 0;
   std::uint32_t threshold = 0;  ///< ratio * 2^32: what is drawn below it is dropped; 0: all is kept
@@ -47,7 +49,8 @@ template <typename S>
 void add_norm(Isa isa, const AddNorm<S>& pass, std::int64_t begin, std::int64_t end,
               typename RealOf<S>::type* scratch) noexcept;
 
-/// Gradient of AddNorm: of r into `grad_sum` (with `plus` added), and of the product into `grad_product`.
+/// Gradient of AddNorm: of r into `grad_sum` (with `plus` added), and of the product into
+/// `grad_product`.
 template <typename S>
 struct NormGrad {
   using Real = typename RealOf<S>::type;
@@ -63,12 +66,14 @@ struct NormGrad {
   S* grad_product;  ///< null: the same as grad_sum
   Dropout dropout;
 };
-/// The sums over these rows are added to sums[3][columns]: gradients of weight, shift and the product's bias.
+/// The sums over these rows are added to sums[3][columns]: gradients of weight, shift and the
+/// product's bias.
 template <typename S>
-void norm_grad(Isa isa, const NormGrad<S>& pass, std::int64_t begin, std::int64_t end, typename RealOf<S>::type* sums,
-               typename RealOf<S>::type* scratch) noexcept;
+void norm_grad(Isa isa, const NormGrad<S>& pass, std::int64_t begin, std::int64_t end,
+               typename RealOf<S>::type* sums, typename RealOf<S>::type* scratch) noexcept;
 
-/// to = gelu(from + bias); `tanh` is the approximation with the hyperbolic tangent. from == to is allowed.
+/// to = gelu(from + bias); `tanh` is the approximation with the hyperbolic tangent. from == to is
+/// allowed.
 template <typename S>
 struct Gelu {
   std::int64_t columns;
@@ -79,14 +84,16 @@ struct Gelu {
 };
 template <typename S>
 void gelu(Isa isa, const Gelu<S>& pass, std::int64_t begin, std::int64_t end) noexcept;
-/// grad *= gelu'(from + bias); `to` is not used. The sums over these rows are added to sums[columns].
+/// grad *= gelu'(from + bias); `to` is not used. The sums over these rows are added to
+/// sums[columns].
 template <typename S>
 void gelu_grad(Isa isa, const Gelu<S>& pass, S* grad, std::int64_t begin, std::int64_t end,
                typename RealOf<S>::type* sums) noexcept;
 
 /// rows += bias
 template <typename S>
-void add_bias(Isa isa, S* rows, const S* bias, std::int64_t columns, std::int64_t begin, std::int64_t end) noexcept;
+void add_bias(Isa isa, S* rows, const S* bias, std::int64_t columns, std::int64_t begin,
+              std::int64_t end) noexcept;
 /// sums[column] += the rows
 template <typename S>
 void column_sums(Isa isa, const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end,

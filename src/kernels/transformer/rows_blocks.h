@@ -1,8 +1,8 @@
-// What blocks of threads do in the passes of rows of a transformer layer, for the host too, whose tests run it. Plain pointers, no torch
-// and no CUDA.
+// What blocks of threads do in the passes of rows of a transformer layer, for the host too, whose
+// tests run it. Plain pointers, no torch and no CUDA.
 //
-// A thread has 16 bytes of columns at once, in all phases the same ones: what it has written it alone reads. S is the type in memory, a
-// device's own for 16 bits.
+// A thread has 16 bytes of columns at once, in all phases the same ones: what it has written it
+// alone reads. S is the type in memory, a device's own for 16 bits.
 #pragma once
 
 #include <cmath>
@@ -45,7 +45,8 @@ struct Columns {
   }
 };
 
-/// Whether rows of `columns` elements are whole 16 bytes everywhere in these arrays, of which some may be null.
+/// Whether rows of `columns` elements are whole 16 bytes everywhere in these arrays, of which some
+/// may be null.
 template <typename S, typename... Pointers>
 bool are_wide(std::int64_t columns, const Pointers*... arrays) {
   return columns % Sixteen<S>::count == 0 && (is_aligned16(arrays) && ...);
@@ -66,8 +67,9 @@ struct RowDropout {
   template <typename Real>
   ANYACCEL_ON_BOTH Real of(Real value, std::int64_t column) const {
     if (!threshold) return value;
-    return draws::drawn(low, high, static_cast<std::uint32_t>(column)) >= threshold ? value * static_cast<Real>(scale)
-                                                                                    : Real{0};
+    return draws::drawn(low, high, static_cast<std::uint32_t>(column)) >= threshold
+               ? value * static_cast<Real>(scale)
+               : Real{0};
   }
 };
 
@@ -86,21 +88,25 @@ ANYACCEL_ON_BOTH double real_erfc(double x) { return erfc(x); }
 ANYACCEL_ON_BOTH float row_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double row_exp(double x) { return exp(x); }
 
-/// Numbers of the arithmetic in a block's shared memory: sums of warps, and a row, or what it adds up for three sums of columns.
+/// Numbers of the arithmetic in a block's shared memory: sums of warps, and a row, or what it adds
+/// up for three sums of columns.
 constexpr std::int64_t row_joins = 2 * row_lanes / warp_lanes;
 inline std::int64_t add_norm_shared(std::int64_t columns, int step) {
   return row_joins + (columns + step - 1) / step * step;
 }
-/// Sums of columns are added up in the parts themselves where shared memory that every device has is too small.
-inline bool sums_are_shared(std::int64_t columns, std::size_t size) { return 3 * columns * size <= 46 * 1024; }
+/// Sums of columns are added up in the parts themselves where shared memory that every device has
+/// is too small.
+inline bool sums_are_shared(std::int64_t columns, std::size_t size) {
+  return 3 * columns * size <= 46 * 1024;
+}
 inline std::int64_t norm_grad_shared(std::int64_t columns, std::size_t size) {
   return row_joins + (sums_are_shared(columns, size) ? 3 * columns : 0);
 }
 
 /// One row of AddNorm.
 template <typename S, typename Each>
-ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int64_t row, const Each& each,
-                                     typename RealOf<S>::type* shared) {
+ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int64_t row,
+                                     const Each& each, typename RealOf<S>::type* shared) {
   using Real = typename RealOf<S>::type;
   using Some = Columns<S>;
   const std::int64_t columns = pass.columns, at = row * columns;
@@ -113,7 +119,8 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
       Some r = Some::load(pass.residual + at + i, there, wide);
       if (pass.product) {
         // It may lie where the result goes to.
-        const Some product = Some::template load<Reads::written>(pass.product + at + i, there, wide),
+        const Some product =
+                       Some::template load<Reads::written>(pass.product + at + i, there, wide),
                    bias = Some::load(pass.bias + i, there, wide);
         for (int j = 0; j < Some::count; ++j)
           r.at[j] = j < there ? r.at[j] + dropout.of(product.at[j] + bias.at[j], i + j) : Real{0};
@@ -142,9 +149,11 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
     const Real mean = sum[lane] / static_cast<Real>(columns);
     const Real rstd = 1 / real_root(squares[lane] / static_cast<Real>(columns) + pass.eps);
     each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
-      const Some weight = Some::load(pass.weight + i, there, wide), shift = Some::load(pass.shift + i, there, wide);
+      const Some weight = Some::load(pass.weight + i, there, wide),
+                 shift = Some::load(pass.shift + i, there, wide);
       Some out;
-      for (int j = 0; j < Some::count; ++j) out.at[j] = (row_of[i + j] - mean) * rstd * weight.at[j] + shift.at[j];
+      for (int j = 0; j < Some::count; ++j)
+        out.at[j] = (row_of[i + j] - mean) * rstd * weight.at[j] + shift.at[j];
       out.store(pass.out + at + i, there, wide);
     });
     if (pass.stats && lane == 0) {
@@ -165,7 +174,8 @@ struct NormGradBlock {
   Real *shared, *sums;  ///< sums: [3][columns]
 
   /// The normed row, of the sum or back from the result.
-  ANYACCEL_ON_BOTH Some normal(std::int64_t row, std::int64_t i, int there, const Some& weight) const {
+  ANYACCEL_ON_BOTH Some normal(std::int64_t row, std::int64_t i, int there,
+                               const Some& weight) const {
     const std::int64_t at = row * pass.columns + i;
     Some out = Some::load((pass.sum ? pass.sum : pass.out) + at, there, wide);
     if (pass.sum) {
@@ -173,7 +183,8 @@ struct NormGradBlock {
       for (Real& value : out.at) value = (value - mean) * rstd;
     } else {
       const Some shift = Some::load(pass.shift + i, there, wide);
-      for (int j = 0; j < Some::count; ++j) out.at[j] = j < there ? (out.at[j] - shift.at[j]) / weight.at[j] : Real{0};
+      for (int j = 0; j < Some::count; ++j)
+        out.at[j] = j < there ? (out.at[j] - shift.at[j]) / weight.at[j] : Real{0};
     }
     return out;
   }
@@ -208,11 +219,13 @@ struct NormGradBlock {
       each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
         Some grad = Some::load(pass.grad + at + i, there, wide);
         if (pass.weight) {
-          const Some weight = Some::load(pass.weight + i, there, wide), normed = normal(row, i, there, weight);
+          const Some weight = Some::load(pass.weight + i, there, wide),
+                     normed = normal(row, i, there, weight);
           const Real level = straight[lane] / static_cast<Real>(columns),
                      tilt = along[lane] / static_cast<Real>(columns);
           for (int j = 0; j < Some::count; ++j)
-            grad.at[j] = (grad.at[j] * weight.at[j] - level - normed.at[j] * tilt) * pass.stats[2 * row + 1];
+            grad.at[j] =
+                (grad.at[j] * weight.at[j] - level - normed.at[j] * tilt) * pass.stats[2 * row + 1];
           if (pass.plus) {
             const Some plus = Some::load(pass.plus + at + i, there, wide);
             for (int j = 0; j < Some::count; ++j) grad.at[j] += plus.at[j];
@@ -230,9 +243,10 @@ struct NormGradBlock {
 };
 
 template <typename S, typename Each>
-ANYACCEL_ON_BOTH void norm_grad_block(const NormGrad<S>& pass, bool wide, std::int64_t rows, std::int64_t rows_of_part,
-                                      std::int64_t part, bool in_shared, const Each& each,
-                                      typename RealOf<S>::type* shared, typename RealOf<S>::type* parts) {
+ANYACCEL_ON_BOTH void norm_grad_block(const NormGrad<S>& pass, bool wide, std::int64_t rows,
+                                      std::int64_t rows_of_part, std::int64_t part, bool in_shared,
+                                      const Each& each, typename RealOf<S>::type* shared,
+                                      typename RealOf<S>::type* parts) {
   using Real = typename RealOf<S>::type;
   Real* const to = parts + part * 3 * pass.columns;
   Real* const sums = in_shared ? shared + row_joins : to;
@@ -257,7 +271,8 @@ template <typename Real>
 ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   Real part, change;
   if (tanh) {
-    constexpr Real root = static_cast<Real>(0.79788456080286536), cubic = static_cast<Real>(0.044715);
+    constexpr Real root = static_cast<Real>(0.79788456080286536),
+                   cubic = static_cast<Real>(0.044715);
     part = 1 / (1 + row_exp(-2 * root * (x + cubic * x * x * x)));
     change = part * (1 - part) * 2 * root * (1 + 3 * cubic * x * x);
   } else {
@@ -270,7 +285,8 @@ ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
 
 /// 16 bytes of all rows' columns for each lane, in one piece.
 template <typename S>
-ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t rows, std::int64_t block, int lane) {
+ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t rows,
+                                 std::int64_t block, int lane) {
   using Some = Columns<S>;
   const std::int64_t all = rows * pass.columns, at = (block * row_lanes + lane) * Some::count;
   if (at >= all) return;
@@ -282,13 +298,16 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
   } else {
     // A row may end here.
     for (int j = 0; j < Some::count; ++j)
-      if (j < there) from.at[j] += static_cast<typename Some::Real>(pass.bias[(at + j) % pass.columns]);
+      if (j < there)
+        from.at[j] += static_cast<typename Some::Real>(pass.bias[(at + j) % pass.columns]);
   }
-  for (int j = 0; j < Some::count; ++j) from.at[j] = gelu_of<typename Some::Real>(from.at[j], pass.tanh, nullptr);
+  for (int j = 0; j < Some::count; ++j)
+    from.at[j] = gelu_of<typename Some::Real>(from.at[j], pass.tanh, nullptr);
   from.store(pass.to + at, there, wide);
 }
 
-/// Blocks that make sums over rows: of each part of these, strips of row_lanes times 16 bytes of columns.
+/// Blocks that make sums over rows: of each part of these, strips of row_lanes times 16 bytes of
+/// columns.
 template <typename S>
 ANYACCEL_ON_BOTH std::int64_t column_strips(std::int64_t columns) {
   constexpr int width = row_lanes * Sixteen<S>::count;
@@ -297,14 +316,15 @@ ANYACCEL_ON_BOTH std::int64_t column_strips(std::int64_t columns) {
 
 /// parts[part][column] = the sum of value_at(row, column, there) over the part's rows.
 template <typename S, typename ValueAt>
-ANYACCEL_ON_BOTH void column_block(std::int64_t columns, std::int64_t rows, std::int64_t rows_of_part,
-                                   std::int64_t block, int lane, typename RealOf<S>::type* parts,
-                                   const ValueAt& value_at) {
+ANYACCEL_ON_BOTH void column_block(std::int64_t columns, std::int64_t rows,
+                                   std::int64_t rows_of_part, std::int64_t block, int lane,
+                                   typename RealOf<S>::type* parts, const ValueAt& value_at) {
   using Some = Columns<S>;
   const std::int64_t strips = column_strips<S>(columns), part = block / strips;
   const std::int64_t column = (block % strips * row_lanes + lane) * Some::count;
   if (column >= columns) return;
-  const int there = columns - column < Some::count ? static_cast<int>(columns - column) : Some::count;
+  const int there =
+      columns - column < Some::count ? static_cast<int>(columns - column) : Some::count;
   const std::int64_t end = (part + 1) * rows_of_part < rows ? (part + 1) * rows_of_part : rows;
   Some sums;
   for (auto& sum : sums.at) sum = 0;
@@ -322,24 +342,26 @@ ANYACCEL_ON_BOTH void gelu_grad_block(const Gelu<S>& pass, S* grad, bool wide, s
                                       std::int64_t rows_of_part, std::int64_t block, int lane,
                                       typename RealOf<S>::type* parts) {
   using Some = Columns<S>;
-  column_block<S>(
-      pass.columns, rows, rows_of_part, block, lane, parts, [&](std::int64_t row, std::int64_t column, int there) {
-        const std::int64_t at = row * pass.columns + column;
-        const Some from = Some::load(pass.from + at, there, wide), bias = Some::load(pass.bias + column, there, wide);
-        Some out = Some::template load<Reads::written>(grad + at, there, wide);
-        for (int j = 0; j < Some::count; ++j) {
-          typename Some::Real slope;
-          gelu_of<typename Some::Real>(from.at[j] + bias.at[j], pass.tanh, &slope);
-          out.at[j] *= slope;
-        }
-        out.store(grad + at, there, wide);
-        return out;
-      });
+  column_block<S>(pass.columns, rows, rows_of_part, block, lane, parts,
+                  [&](std::int64_t row, std::int64_t column, int there) {
+                    const std::int64_t at = row * pass.columns + column;
+                    const Some from = Some::load(pass.from + at, there, wide),
+                               bias = Some::load(pass.bias + column, there, wide);
+                    Some out = Some::template load<Reads::written>(grad + at, there, wide);
+                    for (int j = 0; j < Some::count; ++j) {
+                      typename Some::Real slope;
+                      gelu_of<typename Some::Real>(from.at[j] + bias.at[j], pass.tanh, &slope);
+                      out.at[j] *= slope;
+                    }
+                    out.store(grad + at, there, wide);
+                    return out;
+                  });
 }
 
 template <typename S>
-ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, bool wide, std::int64_t rows,
-                                        std::int64_t rows_of_part, std::int64_t block, int lane,
+ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, bool wide,
+                                        std::int64_t rows, std::int64_t rows_of_part,
+                                        std::int64_t block, int lane,
                                         typename RealOf<S>::type* parts) {
   column_block<S>(columns, rows, rows_of_part, block, lane, parts,
                   [&](std::int64_t row, std::int64_t column, int there) {
@@ -347,7 +369,8 @@ ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, boo
                   });
 }
 
-/// A warp's width of columns for each block; its warps have parts of their own, which are added up in their order.
+/// A warp's width of columns for each block; its warps have parts of their own, which are added up
+/// in their order.
 ANYACCEL_ON_BOTH std::int64_t sum_blocks(std::int64_t columns, int groups) {
   return (columns * groups + warp_lanes - 1) / warp_lanes;
 }

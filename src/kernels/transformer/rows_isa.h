@@ -18,14 +18,16 @@ namespace {
 
 /// Applies dropout to a row; values[i] is in column i.
 template <typename Value>
-inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t columns, Value* values) {
+inline void drop_row(const Dropout& dropout, std::int64_t row, std::int64_t columns,
+                     Value* values) {
   const std::uint64_t key = draws::row_key(dropout, row);
   const auto low = static_cast<std::uint32_t>(key);
   const auto high = static_cast<std::uint32_t>(key >> 32);
   const std::uint32_t threshold = dropout.threshold;
   const auto scale = static_cast<Value>(dropout.scale);
   for (std::int64_t i = 0; i < columns; ++i) {
-    const Value factor = draws::drawn(low, high, static_cast<std::uint32_t>(i)) >= threshold ? scale : 0;
+    const Value factor =
+        draws::drawn(low, high, static_cast<std::uint32_t>(i)) >= threshold ? scale : 0;
     const Value value = values[i] * scale;
     values[i] = factor != 0 ? value : 0;
   }
@@ -74,10 +76,12 @@ inline Vec gelu_of(Vec x, bool tanh, Vec* slope) {
   Vec part, change;
   if (tanh) {
     const Vec square = x * x;
-    const Vec z = x * Vec::fma(square, Vec::of(-2 * 0.79788456F * 0.044715F), Vec::of(-2 * 0.79788456F));
+    const Vec z =
+        x * Vec::fma(square, Vec::of(-2 * 0.79788456F * 0.044715F), Vec::of(-2 * 0.79788456F));
     const Vec most = Vec::of(88);
     part = Vec::of(1) / (Vec::of(1) + exp_of({z.x > most.x ? most.x : z.x}));
-    const Vec steep = Vec::fma(square, Vec::of(6 * 0.79788456F * 0.044715F), Vec::of(2 * 0.79788456F));
+    const Vec steep =
+        Vec::fma(square, Vec::of(6 * 0.79788456F * 0.044715F), Vec::of(2 * 0.79788456F));
     change = part * (Vec::of(1) + negated(part)) * steep;
   } else {
     part = normal_below(x, &change);
@@ -110,7 +114,8 @@ void add_norm(const AddNorm<S>& pass, std::int64_t begin, std::int64_t end, Real
     Vec sum = Vec::of(0);
     if (pass.product && pass.dropout.threshold) {
       each_vector(columns, [&](std::int64_t i, std::int64_t n) {
-        store_some(load_some(pass.product + at + i, n) + load_some(pass.bias + i, n), row_of + i, n);
+        store_some(load_some(pass.product + at + i, n) + load_some(pass.bias + i, n), row_of + i,
+                   n);
       });
       drop_row(pass.dropout, row, columns, row_of);
       each_vector(columns, [&](std::int64_t i, std::int64_t n) {
@@ -121,14 +126,16 @@ void add_norm(const AddNorm<S>& pass, std::int64_t begin, std::int64_t end, Real
     } else {
       each_vector(columns, [&](std::int64_t i, std::int64_t n) {
         Vec r = load_some(pass.residual + at + i, n);
-        if (pass.product) r = r + (load_some(pass.product + at + i, n) + load_some(pass.bias + i, n));
+        if (pass.product)
+          r = r + (load_some(pass.product + at + i, n) + load_some(pass.bias + i, n));
         sum = sum + r;
         store_some(r, row_of + i, n);
       });
     }
     if (pass.sum)
-      each_vector(columns,
-                  [&](std::int64_t i, std::int64_t n) { store_some(load_some(row_of + i, n), pass.sum + at + i, n); });
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        store_some(load_some(row_of + i, n), pass.sum + at + i, n);
+      });
     if (!pass.out) continue;
     const Real mean = total(sum) / static_cast<Real>(columns);
     const Vec shift = Vec::of(-mean);
@@ -140,7 +147,8 @@ void add_norm(const AddNorm<S>& pass, std::int64_t begin, std::int64_t end, Real
     const Real rstd = inverse_root(total(squares) / static_cast<Real>(columns) + pass.eps);
     each_vector(columns, [&](std::int64_t i, std::int64_t n) {
       const Vec normal = (load_some(row_of + i, n) + shift) * Vec::of(rstd);
-      store_some(Vec::fma(normal, load_some(pass.weight + i, n), load_some(pass.shift + i, n)), pass.out + at + i, n);
+      store_some(Vec::fma(normal, load_some(pass.weight + i, n), load_some(pass.shift + i, n)),
+                 pass.out + at + i, n);
     });
     if (pass.stats) {
       pass.stats[2 * row] = mean;
@@ -150,20 +158,23 @@ void add_norm(const AddNorm<S>& pass, std::int64_t begin, std::int64_t end, Real
 }
 
 template <typename S>
-void norm_grad(const NormGrad<S>& pass, std::int64_t begin, std::int64_t end, Real* sums, Real* row_of) {
+void norm_grad(const NormGrad<S>& pass, std::int64_t begin, std::int64_t end, Real* sums,
+               Real* row_of) {
   const std::int64_t columns = pass.columns;
   const Real share = columns ? 1 / static_cast<Real>(columns) : 0;
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t at = row * columns;
     if (!pass.weight) {
-      each_vector(columns,
-                  [&](std::int64_t i, std::int64_t n) { store_some(load_some(pass.grad + at + i, n), row_of + i, n); });
+      each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+        store_some(load_some(pass.grad + at + i, n), row_of + i, n);
+      });
     } else {
       const Vec mean = Vec::of(-pass.stats[2 * row]);
       const Vec rstd = Vec::of(pass.stats[2 * row + 1]);
       const auto normal_at = [&](std::int64_t i, std::int64_t n) __attribute__((always_inline)) {
         if (pass.sum) return first_of((load_some(pass.sum + at + i, n) + mean) * rstd, n);
-        const Vec from = load_some(pass.out + at + i, n) + load_some(pass.shift + i, n) * Vec::of(-1);
+        const Vec from =
+            load_some(pass.out + at + i, n) + load_some(pass.shift + i, n) * Vec::of(-1);
         return first_of(from / load_some(pass.weight + i, n), n);
       };
       Vec straight = Vec::of(0), along = Vec::of(0);
@@ -204,7 +215,8 @@ void gelu(const Gelu<S>& pass, std::int64_t begin, std::int64_t end) {
   for (std::int64_t row = begin; row < end; ++row) {
     const std::int64_t at = row * pass.columns;
     each_vector(pass.columns, [&](std::int64_t i, std::int64_t n) {
-      store_some(gelu_of(load_some(pass.from + at + i, n) + load_some(pass.bias + i, n), tanh), pass.to + at + i, n);
+      store_some(gelu_of(load_some(pass.from + at + i, n) + load_some(pass.bias + i, n), tanh),
+                 pass.to + at + i, n);
     });
   }
 }
@@ -234,20 +246,26 @@ void add_bias(S* rows, const S* bias, std::int64_t columns, std::int64_t begin, 
 }
 
 template <typename S>
-void column_sums(const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end, Real* sums) {
+void column_sums(const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end,
+                 Real* sums) {
   for (std::int64_t row = begin; row < end; ++row)
-    each_vector(columns,
-                [&](std::int64_t i, std::int64_t n) { add_to(sums + i, load_some(rows + row * columns + i, n), n); });
+    each_vector(columns, [&](std::int64_t i, std::int64_t n) {
+      add_to(sums + i, load_some(rows + row * columns + i, n), n);
+    });
 }
 
 template <typename S>
 void widen(const S* from, std::int64_t count, Real* to) {
-  each_vector(count, [&](std::int64_t i, std::int64_t n) { store_some(load_some(from + i, n), to + i, n); });
+  each_vector(count, [&](std::int64_t i, std::int64_t n) {
+    store_some(load_some(from + i, n), to + i, n);
+  });
 }
 
 template <typename S>
 void narrow(const Real* from, std::int64_t count, S* to) {
-  each_vector(count, [&](std::int64_t i, std::int64_t n) { store_some(load_some(from + i, n), to + i, n); });
+  each_vector(count, [&](std::int64_t i, std::int64_t n) {
+    store_some(load_some(from + i, n), to + i, n);
+  });
 }
 
 ANYACCEL_ISA_END

@@ -5,7 +5,8 @@
 
 namespace anyaccel::ops {
 
-void multiply_turned(Isa isa, const TurnedProduct& product, std::int64_t part, float* sums) noexcept {
+void multiply_turned(Isa isa, const TurnedProduct& product, std::int64_t part,
+                     float* sums) noexcept {
   switch (product.element) {
     case Element::f32: return ANYACCEL_CALL_ISA(isa, turned_rows<float>, product, part, sums);
     case Element::bf16: return ANYACCEL_CALL_ISA(isa, turned_rows<Bf16>, product, part, sums);
@@ -13,8 +14,8 @@ void multiply_turned(Isa isa, const TurnedProduct& product, std::int64_t part, f
   }
 }
 
-void add_parts(Isa isa, std::int64_t parts, std::int64_t apart, std::int64_t begin, std::int64_t end,
-               float* sums) noexcept {
+void add_parts(Isa isa, std::int64_t parts, std::int64_t apart, std::int64_t begin,
+               std::int64_t end, float* sums) noexcept {
   ANYACCEL_CALL_ISA(isa, added_parts, parts, apart, begin, end, sums);
 }
 

@@ -1,5 +1,6 @@
-// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows. The tiles of simd/products_isa.h take
-// 1.2 times as long (benchmarks/small_products.bench.py), and only float32 and whole vectors.
+// Products of few rows with a weight [inputs][outputs]: sums of the weight's rows. The tiles of
+// simd/products_isa.h take 1.2 times as long (benchmarks/small_products.bench.py), and only float32
+// and whole vectors.
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H)
 #undef ANYACCEL_TRANSFORMER_TRANSPOSED_ROWS_ISA_H
@@ -16,7 +17,8 @@ namespace {
 
 /// Adds up to eight rows of the weight, whose sums stay in registers meanwhile.
 template <typename S, bool first>
-inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count, float* sums) {
+inline void add_eight(const S* weight, std::int64_t outputs, const float* x, std::int64_t count,
+                      float* sums) {
   each_vector(
       outputs, [&](std::int64_t o, std::int64_t n) __attribute__((always_inline)) {
         Vec sum = first ? Vec::of(0) : load_some(sums + o, n);
@@ -45,12 +47,14 @@ void turned_rows(const TurnedProduct& p, std::int64_t part, float* sums) {
   }
 }
 
-inline void added_parts(std::int64_t parts, std::int64_t apart, std::int64_t begin, std::int64_t end, float* sums) {
+inline void added_parts(std::int64_t parts, std::int64_t apart, std::int64_t begin,
+                        std::int64_t end, float* sums) {
   each_vector(
       end - begin, [&](std::int64_t o, std::int64_t n) __attribute__((always_inline)) {
         float* const at = sums + begin + o;
         Vec sum = load_some(at, n);
-        for (std::int64_t part = 1; part < parts; ++part) sum = sum + load_some(at + part * apart, n);
+        for (std::int64_t part = 1; part < parts; ++part)
+          sum = sum + load_some(at + part * apart, n);
         store_some(sum, at, n);
       });
 }

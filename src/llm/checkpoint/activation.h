@@ -6,8 +6,8 @@
 
 namespace anyaccel::llm {
 
-/// Returns the activation named by `key`, or by `absent` if the file has no such key. Throws `unsupported` for names
-/// that we do not know, whether or not transformers knows them.
+/// Returns the activation named by `key`, or by `absent` if the file has no such key. Throws
+/// `unsupported` for names that we do not know, whether or not transformers knows them.
 Activation read_activation(const JsonReader& in, const char* key, const char* absent);
 
 /// Returns the name to write to config.json.

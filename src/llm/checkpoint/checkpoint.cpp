@@ -12,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void corrupt(const std::string& what, std::string got = {}, std::string want = {}) {
-  throw Error(ErrorCode::corrupt, "load_checkpoint", {.what = what, .got = std::move(got), .want = std::move(want)});
+  throw Error(ErrorCode::corrupt, "load_checkpoint",
+              {.what = what, .got = std::move(got), .want = std::move(want)});
 }
 
 /// The index is untrusted data: it may only name files in this folder.
@@ -27,7 +28,8 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   const fs::path index = folder / "model.safetensors.index.json";
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    throw Error(ErrorCode::not_found, "load_checkpoint", {.what = folder.string() + " is not a folder"});
+    throw Error(ErrorCode::not_found, "load_checkpoint",
+                {.what = folder.string() + " is not a folder"});
   }
   finish_file_group(folder);
   if (fs::exists(single, ignored)) {
@@ -36,9 +38,9 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
     return;
   }
   if (!fs::exists(index, ignored)) {
-    throw Error(
-        ErrorCode::not_found, "load_checkpoint",
-        {.what = folder.string() + " has no weights", .want = "model.safetensors or model.safetensors.index.json"});
+    throw Error(ErrorCode::not_found, "load_checkpoint",
+                {.what = folder.string() + " has no weights",
+                 .want = "model.safetensors or model.safetensors.index.json"});
   }
   const Json json = read_json_object(index, kLargeJson);
   const Json* map = JsonReader(json, index.string()).object("weight_map");
@@ -46,8 +48,8 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   std::map<std::string, std::shared_ptr<SafetensorsFile>> opened;
   for (const auto& [name, file] : map->items()) {
     if (!file.is_string() || !is_file_name(file.get_ref<const std::string&>())) {
-      corrupt(index.string() + ": bad file name for tensor " + quoted_text(name), printable_text(file.dump(), 200),
-              "the name of a file in this folder");
+      corrupt(index.string() + ": bad file name for tensor " + quoted_text(name),
+              printable_text(file.dump(), 200), "the name of a file in this folder");
     }
     auto& shard = opened[file.get<std::string>()];
     if (!shard) {
@@ -70,7 +72,8 @@ at::Tensor Checkpoint::tensor(const std::string& name) const {
 at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) const {
   const auto it = where_.find(name);
   if (it == where_.end())
-    corrupt(folder_.string() + " lacks tensor " + quoted_text(name), {}, "shape " + shortened_list(shape));
+    corrupt(folder_.string() + " lacks tensor " + quoted_text(name), {},
+            "shape " + shortened_list(shape));
   at::Tensor tensor = it->second->tensor(name);
   if (tensor.sizes() != shape) {
     corrupt(it->second->path().string() + ": tensor " + quoted_text(name) + " has the wrong shape",
@@ -82,8 +85,9 @@ at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) co
 at::Tensor Checkpoint::floats(const std::string& name, at::IntArrayRef shape) const {
   at::Tensor found = tensor(name, shape);
   if (!found.is_floating_point()) {
-    corrupt(where_.at(name)->path().string() + ": tensor " + quoted_text(name) + " has the wrong dtype",
-            std::string(safetensors_dtype(found.scalar_type())), "a floating-point dtype");
+    corrupt(
+        where_.at(name)->path().string() + ": tensor " + quoted_text(name) + " has the wrong dtype",
+        std::string(safetensors_dtype(found.scalar_type())), "a floating-point dtype");
   }
   return found;
 }

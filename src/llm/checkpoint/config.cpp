@@ -45,10 +45,14 @@ void check_as_file(const ModelConfig& config, const std::string& source) {
 void unsupported_config(const std::string& source, const std::string& key, const std::string& got,
                         const std::string& want) {
   throw Error(ErrorCode::unsupported, "load_config",
-              {.what = source + ": this " + key + " is not supported", .got = quoted_text(got), .want = want});
+              {.what = source + ": this " + key + " is not supported",
+               .got = quoted_text(got),
+               .want = want});
 }
 
-void corrupt_config(const std::string& what) { throw Error(ErrorCode::corrupt, "load_config", {.what = what}); }
+void corrupt_config(const std::string& what) {
+  throw Error(ErrorCode::corrupt, "load_config", {.what = what});
+}
 
 ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   finish_file_group(folder);
@@ -68,7 +72,8 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
 ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
   const Family& family = find_family(in, object);
-  stored_config(object, source);  // weights of a form that is not read are told before anything else is
+  stored_config(object,
+                source);  // weights of a form that is not read are told before anything else is
   ModelConfig config;
   config.model_type = family.model_type;
   config.vocab_size = in.required_integer("vocab_size", 1, kMaxSize);
@@ -76,24 +81,30 @@ ModelConfig model_config(const Json& object, const std::string& source) {
   config.intermediate_size = read_inner(in, family, config.hidden_size);
   config.num_layers = in.required_integer(family.keys.layers, 1, 4096);
   config.num_heads = in.required_integer(family.keys.heads, 1, 65536);
-  const bool kv_heads_left_out = family.defaults.num_kv_heads > 0 && !object.contains("num_key_value_heads");
-  config.num_kv_heads = kv_heads_left_out ? family.defaults.num_kv_heads
-                                          : in.integer("num_key_value_heads", 1, 65536).value_or(config.num_heads);
+  const bool kv_heads_left_out =
+      family.defaults.num_kv_heads > 0 && !object.contains("num_key_value_heads");
+  config.num_kv_heads =
+      kv_heads_left_out ? family.defaults.num_kv_heads
+                        : in.integer("num_key_value_heads", 1, 65536).value_or(config.num_heads);
   config.head_dim =
       in.integer("head_dim", 1, 65536)
-          .value_or(family.defaults.head_dim > 0 ? family.defaults.head_dim : config.hidden_size / config.num_heads);
-  config.max_positions = in.integer(family.keys.positions, 1, kMaxSize).value_or(family.defaults.max_positions);
+          .value_or(family.defaults.head_dim > 0 ? family.defaults.head_dim
+                                                 : config.hidden_size / config.num_heads);
+  config.max_positions =
+      in.integer(family.keys.positions, 1, kMaxSize).value_or(family.defaults.max_positions);
   config.rms_norm_eps = in.number(family.keys.norm_eps).value_or(family.defaults.rms_norm_eps);
   config.activation = read_activation(in, family.keys.activation, family.defaults.activation);
   config.initializer_range = in.number("initializer_range").value_or(0.02);
   config.tie_word_embeddings = in.boolean("tie_word_embeddings").value_or(family.defaults.tied);
   config.rope = read_rope(in, config, family.defaults);
   if (config.rope.partial != 1.0 && !family.defaults.partial_rotation) {
-    unsupported_config(in.source(), "partial_rotary_factor", std::to_string(config.rope.partial), "1");
+    unsupported_config(in.source(), "partial_rotary_factor", std::to_string(config.rope.partial),
+                       "1");
   }
   const auto usual = [&](std::int64_t id) { return id < config.vocab_size ? id : -1; };
-  config.bos_token_id = object.contains("bos_token_id") ? in.integer("bos_token_id", -1, kMaxSize).value_or(-1)
-                                                        : usual(family.defaults.bos_token_id);
+  config.bos_token_id = object.contains("bos_token_id")
+                            ? in.integer("bos_token_id", -1, kMaxSize).value_or(-1)
+                            : usual(family.defaults.bos_token_id);
   config.eos_token_ids = read_eos(in, object);
   const std::int64_t end = usual(family.defaults.eos_token_id);
   if (!object.contains("eos_token_id") && end >= 0) config.eos_token_ids = {end};
@@ -104,10 +115,12 @@ ModelConfig model_config(const Json& object, const std::string& source) {
 
 std::string ModelConfig::to_json() const {
   if (model_type != "llama" || qkv_bias != output_bias || !windows.empty() ||
-      (rope.type != RopeType::standard && rope.type != RopeType::linear && rope.type != RopeType::dynamic &&
-       rope.type != RopeType::llama3)) {
+      (rope.type != RopeType::standard && rope.type != RopeType::linear &&
+       rope.type != RopeType::dynamic && rope.type != RopeType::llama3)) {
     throw Error(ErrorCode::unsupported, "ModelConfig::to_json",
-                {.what = "this model cannot be written", .got = model_type, .want = "what `anyaccel train` makes"});
+                {.what = "this model cannot be written",
+                 .got = model_type,
+                 .want = "what `anyaccel train` makes"});
   }
   Json out;
   out["architectures"] = {"LlamaForCausalLM"};

@@ -13,12 +13,17 @@ void ModelConfig::check() const {
     throw Error(ErrorCode::invalid_argument, "ModelConfig",
                 {.what = std::move(what), .got = std::move(got), .want = std::move(want)});
   };
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"vocab_size", vocab_size}, {"hidden_size", hidden_size},    {"intermediate_size", intermediate_size},
-      {"num_layers", num_layers}, {"num_heads", num_heads},        {"num_kv_heads", num_kv_heads},
-      {"head_dim", head_dim},     {"max_positions", max_positions}};
+  const std::pair<const char*, std::int64_t> sizes[] = {{"vocab_size", vocab_size},
+                                                        {"hidden_size", hidden_size},
+                                                        {"intermediate_size", intermediate_size},
+                                                        {"num_layers", num_layers},
+                                                        {"num_heads", num_heads},
+                                                        {"num_kv_heads", num_kv_heads},
+                                                        {"head_dim", head_dim},
+                                                        {"max_positions", max_positions}};
   for (const auto& [name, value] : sizes) {
-    if (value < 1) fail(std::string(name) + " must be positive", std::to_string(value), "1 or more");
+    if (value < 1)
+      fail(std::string(name) + " must be positive", std::to_string(value), "1 or more");
   }
   if (num_heads % num_kv_heads != 0) {
     fail("attention heads must be a multiple of key-value heads",
@@ -26,37 +31,44 @@ void ModelConfig::check() const {
   }
   const auto rotated = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial);
   if (!learned_positions && (rotated < 2 || rotated % 2 != 0)) {
-    fail("head_dim must be even to be rotated", std::to_string(rotated), "an even number of values");
+    fail("head_dim must be even to be rotated", std::to_string(rotated),
+         "an even number of values");
   }
   if (embedding_size < 0 || position_offset < 0) {
     fail("embedding_size and position_offset must not be negative",
          std::to_string(embedding_size) + " and " + std::to_string(position_offset), "0 or more");
   }
-  if (!expert_layers.empty() &&
-      (num_experts < 1 || expert_size < 1 || experts_per_token < 1 || experts_per_token > num_experts)) {
+  if (!expert_layers.empty() && (num_experts < 1 || expert_size < 1 || experts_per_token < 1 ||
+                                 experts_per_token > num_experts)) {
     fail("experts per token must be among the experts", std::to_string(experts_per_token),
          "1.." + std::to_string(num_experts));
   }
   if (!expert_layers.empty() && expert_layers.size() != static_cast<std::size_t>(num_layers)) {
-    fail("expert_layers must be one per layer", std::to_string(expert_layers.size()), std::to_string(num_layers));
+    fail("expert_layers must be one per layer", std::to_string(expert_layers.size()),
+         std::to_string(num_layers));
   }
   if (!windows.empty() && windows.size() != static_cast<std::size_t>(num_layers)) {
-    fail("windows must be one per layer", std::to_string(windows.size()), std::to_string(num_layers));
+    fail("windows must be one per layer", std::to_string(windows.size()),
+         std::to_string(num_layers));
   }
-  if (!(rms_norm_eps > 0)) fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
+  if (!(rms_norm_eps > 0))
+    fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
   if (!(std::isfinite(initializer_range) && initializer_range >= 0))
     fail("initializer_range must be a number", std::to_string(initializer_range), "0 or more");
   if (!(std::isfinite(rope.theta) && rope.theta > 0))
     fail("rope_theta must be positive", std::to_string(rope.theta), "above 0");
   for (const std::int64_t id : eos_token_ids) {
-    if (id >= vocab_size) fail("eos_token_id is outside the vocabulary", std::to_string(id), "below vocab_size");
+    if (id >= vocab_size)
+      fail("eos_token_id is outside the vocabulary", std::to_string(id), "below vocab_size");
   }
 }
 
 std::int64_t ModelConfig::context_length() const {
-  const std::int64_t base = rope.type == RopeType::dynamic ? max_positions : rope.original_max_positions;
+  const std::int64_t base =
+      rope.type == RopeType::dynamic ? max_positions : rope.original_max_positions;
   if (rope.type != RopeType::dynamic && rope.type != RopeType::yarn) return max_positions;
-  return std::max(max_positions, static_cast<std::int64_t>(std::floor(static_cast<double>(base) * rope.factor)));
+  return std::max(max_positions,
+                  static_cast<std::int64_t>(std::floor(static_cast<double>(base) * rope.factor)));
 }
 
 std::int64_t ModelConfig::parameter_count() const {

@@ -29,8 +29,8 @@ void read_mistral(const JsonReader& in, const Json& object, ModelConfig& config)
 
 /// The layers that have a window: what layer_types says, otherwise `usual` of the layer's number.
 template <typename Usual>
-void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config, std::int64_t positions,
-                      Usual usual) {
+void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config,
+                      std::int64_t positions, Usual usual) {
   const auto layers = static_cast<std::size_t>(config.num_layers);
   const Json* types = in.has("layer_types") ? &object["layer_types"] : nullptr;
   if (types && (!types->is_array() || types->size() != layers)) {
@@ -43,7 +43,8 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
       const std::string type = item.is_string() ? item.get<std::string>() : item.dump();
       slides = type == "sliding_attention";
       if (!slides && type != "full_attention") {
-        unsupported_config(in.source(), "layer_types", type, "\"full_attention\" or \"sliding_attention\"");
+        unsupported_config(in.source(), "layer_types", type,
+                           "\"full_attention\" or \"sliding_attention\"");
       }
     } else {
       slides = usual(static_cast<std::int64_t>(i));
@@ -56,7 +57,8 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
 void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
   const bool used = in.boolean("use_sliding_window").value_or(false);
   const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);
-  read_layer_types(in, object, config, used ? window(in, object, 4096) : 0, [&](std::int64_t i) { return i >= first; });
+  read_layer_types(in, object, config, used ? window(in, object, 4096) : 0,
+                   [&](std::int64_t i) { return i >= first; });
 }
 
 void read_qwen2(const JsonReader& in, const Json& object, ModelConfig& config) {
@@ -85,7 +87,8 @@ double softcap(const JsonReader& in, const Json& object, const char* key, double
   return cap;
 }
 
-void read_gemma(const JsonReader& in, const Json& object, ModelConfig& config, double attention_cap, double logit_cap) {
+void read_gemma(const JsonReader& in, const Json& object, ModelConfig& config, double attention_cap,
+                double logit_cap) {
   if (in.boolean("use_bidirectional_attention").value_or(false)) {
     unsupported_config(in.source(), "use_bidirectional_attention", "true", "false");
   }
@@ -102,7 +105,8 @@ void read_gemma(const JsonReader& in, const Json& object, ModelConfig& config, d
 
 void read_gemma2(const JsonReader& in, const Json& object, ModelConfig& config) {
   read_gemma(in, object, config, 50, 30);
-  read_layer_types(in, object, config, window(in, object, 4096), [](std::int64_t i) { return i % 2 == 0; });
+  read_layer_types(in, object, config, window(in, object, 4096),
+                   [](std::int64_t i) { return i % 2 == 0; });
 }
 
 void read_gemma3(const JsonReader& in, const Json& object, ModelConfig& config) {
@@ -119,10 +123,12 @@ void read_gemma3(const JsonReader& in, const Json& object, ModelConfig& config) 
     if (!inner) return;
     const JsonReader local(*inner, outer.source() + ", sliding_attention");
     const std::string type = local.string("rope_type").value_or("default");
-    if (type != "default") unsupported_config(in.source(), "rope type of sliding_attention", type, "default");
+    if (type != "default")
+      unsupported_config(in.source(), "rope type of sliding_attention", type, "default");
     config.window_rope_theta = local.number("rope_theta").value_or(config.window_rope_theta);
   }
-  if (!(config.window_rope_theta > 0)) corrupt_config(in.source() + ": rope_local_base_freq must be above 0");
+  if (!(config.window_rope_theta > 0))
+    corrupt_config(in.source() + ": rope_local_base_freq must be above 0");
 }
 
 void read_mixtral(const JsonReader& in, const Json& object, ModelConfig& config) {
@@ -137,7 +143,8 @@ void read_mixtral(const JsonReader& in, const Json& object, ModelConfig& config)
 void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& config) {
   config.qkv_bias = config.output_bias = in.boolean("attention_bias").value_or(false);
   config.query_key_norm = true;
-  if (in.boolean("use_sliding_window").value_or(false)) see_everywhere(config, window(in, object, 4096));
+  if (in.boolean("use_sliding_window").value_or(false))
+    see_everywhere(config, window(in, object, 4096));
   // Files of transformers 5 have Mixtral's name for it.
   const auto experts = in.integer("num_local_experts", 0, 65536);
   config.num_experts = experts ? *experts : in.integer("num_experts", 0, 65536).value_or(128);
@@ -146,13 +153,15 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
   config.normalize_experts = in.boolean("norm_topk_prob").value_or(false);
   if (config.num_experts == 0) return;
   const auto step = in.integer("decoder_sparse_step", 1, kMaxSize).value_or(1);
-  for (std::int64_t i = 0; i < config.num_layers; ++i) config.expert_layers.push_back((i + 1) % step == 0);
+  for (std::int64_t i = 0; i < config.num_layers; ++i)
+    config.expert_layers.push_back((i + 1) % step == 0);
   if (!in.has("mlp_only_layers")) return;
   const Json& dense = object["mlp_only_layers"];
   if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is not a list of layers");
   for (const Json& item : dense) {
     const Json one = {{"mlp_only_layers", item}};
-    const auto layer = JsonReader(one, in.source()).required_integer("mlp_only_layers", 0, kMaxSize);
+    const auto layer =
+        JsonReader(one, in.source()).required_integer("mlp_only_layers", 0, kMaxSize);
     if (layer < config.num_layers) config.expert_layers[static_cast<std::size_t>(layer)] = false;
   }
 }
@@ -161,14 +170,24 @@ constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {}, read_llama},
     {"mistral", "MistralForCausalLM", {.max_positions = 131072, .num_kv_heads = 8}, read_mistral},
     {"qwen2", "Qwen2ForCausalLM", {.max_positions = 32768, .num_kv_heads = 32}, read_qwen2},
-    {"qwen3", "Qwen3ForCausalLM", {.max_positions = 32768, .num_kv_heads = 32, .head_dim = 128}, read_qwen3},
+    {"qwen3",
+     "Qwen3ForCausalLM",
+     {.max_positions = 32768, .num_kv_heads = 32, .head_dim = 128},
+     read_qwen3},
     {"phi3",
      "Phi3ForCausalLM",
-     {.max_positions = 4096, .rms_norm_eps = 1e-5, .original_positions = 4096, .partial_rotation = true},
+     {.max_positions = 4096,
+      .rms_norm_eps = 1e-5,
+      .original_positions = 4096,
+      .partial_rotation = true},
      read_phi3},
     {"gemma2",
      "Gemma2ForCausalLM",
-     {.max_positions = 8192, .num_kv_heads = 4, .head_dim = 256, .tied = true, .activation = "gelu_pytorch_tanh"},
+     {.max_positions = 8192,
+      .num_kv_heads = 4,
+      .head_dim = 256,
+      .tied = true,
+      .activation = "gelu_pytorch_tanh"},
      read_gemma2,
      {.activation = "hidden_activation"}},
     {"gemma3_text",
@@ -185,7 +204,10 @@ constexpr Family kFamilies[] = {
      "MixtralForCausalLM",
      {.max_positions = 131072, .num_kv_heads = 8, .rms_norm_eps = 1e-5, .rope_theta = 1e6},
      read_mixtral},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", {.max_positions = 32768, .num_kv_heads = 4}, read_qwen3_moe},
+    {"qwen3_moe",
+     "Qwen3MoeForCausalLM",
+     {.max_positions = 32768, .num_kv_heads = 4},
+     read_qwen3_moe},
     {"gpt2",
      "GPT2LMHeadModel",
      {.max_positions = 1024,
@@ -228,7 +250,8 @@ const Family& find_family(const JsonReader& in, const Json& object) {
     }
     const auto name = names[0].get<std::string>();
     if (name != found->architecture) {
-      unsupported_config(in.source(), "architecture", name, "\"" + std::string(found->architecture) + "\"");
+      unsupported_config(in.source(), "architecture", name,
+                         "\"" + std::string(found->architecture) + "\"");
     }
   }
   return *found;

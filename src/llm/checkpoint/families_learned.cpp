@@ -38,7 +38,8 @@ void read_opt(const JsonReader& in, const Json&, ModelConfig& config) {
   config.embedding_size = in.integer("word_embed_proj_dim", 1, kMaxSize).value_or(0);
   config.norm_weights = in.boolean("layer_norm_elementwise_affine").value_or(true);
   config.norms_before = in.boolean("do_layer_norm_before").value_or(true);
-  config.final_norm = config.norms_before && !in.boolean("_remove_final_layer_norm").value_or(false);
+  config.final_norm =
+      config.norms_before && !in.boolean("_remove_final_layer_norm").value_or(false);
 }
 
 }  // namespace anyaccel::llm

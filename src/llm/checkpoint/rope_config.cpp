@@ -1,4 +1,5 @@
-// How positions are rotated, as config.json says it in any of its ways (transformers' modeling_rope_utils).
+// How positions are rotated, as config.json says it in any of its ways (transformers'
+// modeling_rope_utils).
 #include <cmath>
 #include <utility>
 
@@ -31,7 +32,9 @@ void read_llama3(const JsonReader& in, RopeConfig& rope) {
   }
 }
 
-double yarn_scale(double factor, double scale) { return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0; }
+double yarn_scale(double factor, double scale) {
+  return factor <= 1 ? 1.0 : 0.1 * scale * std::log(factor) + 1.0;
+}
 
 void read_yarn(const JsonReader& in, RopeConfig& rope) {
   rope.beta_fast = positive(in, "beta_fast", 32);
@@ -39,14 +42,17 @@ void read_yarn(const JsonReader& in, RopeConfig& rope) {
   rope.truncate = in.boolean("truncate").value_or(true);
   const double scale = in.number("mscale").value_or(0);
   const double all = in.number("mscale_all_dim").value_or(0);
-  rope.attention_factor = scale != 0 && all != 0 ? yarn_scale(rope.factor, scale) / yarn_scale(rope.factor, all)
-                                                 : yarn_scale(rope.factor, 1);
+  rope.attention_factor = scale != 0 && all != 0
+                              ? yarn_scale(rope.factor, scale) / yarn_scale(rope.factor, all)
+                              : yarn_scale(rope.factor, 1);
 }
 
-std::vector<double> read_factors(const JsonReader& in, const Json& object, const char* key, std::size_t pairs) {
-  const std::string want =
-      ": rope type longrope needs a \"" + std::string(key) + "\" of " + std::to_string(pairs) + " numbers above 0";
-  if (!in.has(key) || !object[key].is_array() || object[key].size() != pairs) corrupt_config(in.source() + want);
+std::vector<double> read_factors(const JsonReader& in, const Json& object, const char* key,
+                                 std::size_t pairs) {
+  const std::string want = ": rope type longrope needs a \"" + std::string(key) + "\" of " +
+                           std::to_string(pairs) + " numbers above 0";
+  if (!in.has(key) || !object[key].is_array() || object[key].size() != pairs)
+    corrupt_config(in.source() + want);
   std::vector<double> out;
   for (const Json& item : object[key]) {
     out.push_back(item.is_number() ? item.get<double>() : 0);
@@ -55,17 +61,22 @@ std::vector<double> read_factors(const JsonReader& in, const Json& object, const
   return out;
 }
 
-void read_longrope(const JsonReader& in, const Json& object, RopeConfig& rope, const ModelConfig& config) {
-  const auto rotated = static_cast<std::int64_t>(static_cast<double>(config.head_dim) * rope.partial);
-  rope.short_factor = read_factors(in, object, "short_factor", static_cast<std::size_t>(rotated / 2));
+void read_longrope(const JsonReader& in, const Json& object, RopeConfig& rope,
+                   const ModelConfig& config) {
+  const auto rotated =
+      static_cast<std::int64_t>(static_cast<double>(config.head_dim) * rope.partial);
+  rope.short_factor =
+      read_factors(in, object, "short_factor", static_cast<std::size_t>(rotated / 2));
   rope.long_factor = read_factors(in, object, "long_factor", static_cast<std::size_t>(rotated / 2));
   const auto original = static_cast<double>(rope.original_max_positions);
-  const double factor = in.has("factor") ? rope.factor : static_cast<double>(config.max_positions) / original;
-  if (factor > 1 && original > 1) rope.attention_factor = std::sqrt(1 + std::log(factor) / std::log(original));
+  const double factor =
+      in.has("factor") ? rope.factor : static_cast<double>(config.max_positions) / original;
+  if (factor > 1 && original > 1)
+    rope.attention_factor = std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& object, RopeConfig& rope,
-                  const ModelConfig& config, std::int64_t original_positions) {
+void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& object,
+                  RopeConfig& rope, const ModelConfig& config, std::int64_t original_positions) {
   // "type" is the key of files from before transformers 4.43.
   const std::string type = in.string("rope_type").value_or(in.string("type").value_or("default"));
   bool known = false;
@@ -76,20 +87,23 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
     }
   }
   if (!known) {
-    unsupported_config(outer.source(), "rope type", type, "default, linear, dynamic, llama3, yarn or longrope");
+    unsupported_config(outer.source(), "rope type", type,
+                       "default, linear, dynamic, llama3, yarn or longrope");
   }
   if (rope.type == RopeType::standard) return;
   const auto factor = in.number("factor");
   const bool needed = rope.type != RopeType::longrope;
   if (factor ? *factor < 1.0 || *factor > kMaxFactor : needed) {
-    corrupt_config(outer.source() + ": rope type " + quoted_text(type) + " needs a \"factor\" of 1 to 65536");
+    corrupt_config(outer.source() + ": rope type " + quoted_text(type) +
+                   " needs a \"factor\" of 1 to 65536");
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  // As transformers does it: a family that has this value beside the others takes it, or its default, from there alone.
+  // As transformers does it: a family that has this value beside the others takes it, or its
+  // default, from there alone.
   const std::int64_t inside = in.integer(kOriginal, 1, kMaxSize).value_or(config.max_positions);
-  rope.original_max_positions =
-      outer.integer(kOriginal, 1, kMaxSize).value_or(original_positions > 0 ? original_positions : inside);
+  rope.original_max_positions = outer.integer(kOriginal, 1, kMaxSize)
+                                    .value_or(original_positions > 0 ? original_positions : inside);
   if (rope.type == RopeType::llama3) read_llama3(in, rope);
   if (rope.type == RopeType::yarn) read_yarn(in, rope);
   if (rope.type == RopeType::longrope) read_longrope(in, object, rope, config);
@@ -100,7 +114,8 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
 
 }  // namespace
 
-RopeConfig read_rope(const JsonReader& in, const ModelConfig& config, const FamilyDefaults& defaults) {
+RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
+                     const FamilyDefaults& defaults) {
   RopeConfig rope;
   rope.theta = in.number("rope_theta").value_or(defaults.rope_theta);
   rope.partial = in.number("partial_rotary_factor").value_or(1.0);

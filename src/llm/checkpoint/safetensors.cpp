@@ -21,14 +21,15 @@ struct DtypeName {
 };
 
 constexpr DtypeName kDtypes[] = {
-    {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf}, {"BF16", c10::kBFloat16}, {"I64", c10::kLong},
-    {"I32", c10::kInt},    {"I16", c10::kShort}, {"I8", c10::kChar},  {"U8", c10::kByte},       {"BOOL", c10::kBool},
+    {"F64", c10::kDouble}, {"F32", c10::kFloat}, {"F16", c10::kHalf},  {"BF16", c10::kBFloat16},
+    {"I64", c10::kLong},   {"I32", c10::kInt},   {"I16", c10::kShort}, {"I8", c10::kChar},
+    {"U8", c10::kByte},    {"BOOL", c10::kBool},
 };
 
 constexpr std::size_t kMaxDimensions = 64;  // of torch's kernels
 
-[[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what, std::string got = {},
-                          std::string want = {}) {
+[[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what,
+                          std::string got = {}, std::string want = {}) {
   throw Error(ErrorCode::corrupt, "load_safetensors",
               {.what = path.string() + ": " + what,
                .got = std::move(got),
@@ -42,17 +43,20 @@ std::uint64_t little_endian(const std::byte* bytes) {
   return value;
 }
 
-TensorEntry read_entry(const std::filesystem::path& path, const std::string& name, const Json& json) {
+TensorEntry read_entry(const std::filesystem::path& path, const std::string& name,
+                       const Json& json) {
   const std::string tensor = "tensor " + quoted_text(name);
-  if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() || !json.contains("shape") ||
-      !json["shape"].is_array() || !json.contains("data_offsets") || !json["data_offsets"].is_array() ||
-      json["data_offsets"].size() != 2) {
+  if (!json.is_object() || !json.contains("dtype") || !json["dtype"].is_string() ||
+      !json.contains("shape") || !json["shape"].is_array() || !json.contains("data_offsets") ||
+      !json["data_offsets"].is_array() || json["data_offsets"].size() != 2) {
     corrupt(path, "entry of " + tensor + " is malformed");
   }
   TensorEntry entry{};
   const auto& dtype = json["dtype"].get_ref<const std::string&>();
-  const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& d) { return d.name == dtype; });
-  if (known == std::end(kDtypes)) corrupt(path, tensor + " has an unknown dtype", quoted_text(dtype));
+  const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes),
+                                   [&](auto& d) { return d.name == dtype; });
+  if (known == std::end(kDtypes))
+    corrupt(path, tensor + " has an unknown dtype", quoted_text(dtype));
   entry.dtype = known->dtype;
   // Sizes come from outside: every product is checked before it is believed.
   std::uint64_t bytes = c10::elementSize(entry.dtype);
@@ -61,7 +65,8 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
             "at most " + std::to_string(kMaxDimensions));
   }
   for (const Json& size : json["shape"]) {
-    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
+    if (!size.is_number_unsigned() ||
+        size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
       corrupt(path, tensor + " has a bad shape", printable_text(json["shape"].dump(), 200));
     }
     entry.shape.push_back(size.get<std::int64_t>());
@@ -70,17 +75,19 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
     }
   }
   const Json& offsets = json["data_offsets"];
-  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) corrupt(path, tensor + " has bad offsets");
+  if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    corrupt(path, tensor + " has bad offsets");
   entry.begin = offsets[0].get<std::size_t>();
   entry.end = offsets[1].get<std::size_t>();
   if (entry.begin > entry.end || entry.end - entry.begin != bytes) {
-    corrupt(path, tensor + ": offsets do not match shape and dtype", offsets.dump(), std::to_string(bytes) + " bytes");
+    corrupt(path, tensor + ": offsets do not match shape and dtype", offsets.dump(),
+            std::to_string(bytes) + " bytes");
   }
   return entry;
 }
 
-void check_layout(const std::filesystem::path& path, const std::map<std::string, TensorEntry>& entries,
-                  std::size_t data_size) {
+void check_layout(const std::filesystem::path& path,
+                  const std::map<std::string, TensorEntry>& entries, std::size_t data_size) {
   std::vector<std::pair<std::size_t, const std::pair<const std::string, TensorEntry>*>> order;
   for (const auto& entry : entries) order.emplace_back(entry.second.begin, &entry);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
@@ -88,26 +95,31 @@ void check_layout(const std::filesystem::path& path, const std::map<std::string,
   });
   std::size_t position = 0;
   for (const auto& [begin, entry] : order) {
-    if (begin < position) corrupt(path, "tensor " + quoted_text(entry->first) + " overlaps another one");
+    if (begin < position)
+      corrupt(path, "tensor " + quoted_text(entry->first) + " overlaps another one");
     if (begin > position) corrupt(path, "unused bytes before tensor " + quoted_text(entry->first));
     position = entry->second.end;
   }
   if (position != data_size) {
-    corrupt(path, "wrong length", std::to_string(data_size) + " bytes of values", std::to_string(position));
+    corrupt(path, "wrong length", std::to_string(data_size) + " bytes of values",
+            std::to_string(position));
   }
 }
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path), file_(MappedFile::open(path)) {
-  if (file_->size() < 8) corrupt(path, "too short for a header", std::to_string(file_->size()) + " bytes");
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path), file_(MappedFile::open(path)) {
+  if (file_->size() < 8)
+    corrupt(path, "too short for a header", std::to_string(file_->size()) + " bytes");
   const std::uint64_t header = little_endian(file_->data());
   if (header > kMaxHeader || header > file_->size() - 8) {
     corrupt(path, "header does not fit", std::to_string(header) + " bytes",
             "at most " + std::to_string(std::min(kMaxHeader, file_->size() - 8)));
   }
   const std::string_view text(reinterpret_cast<const char*>(file_->data()) + 8, header);
-  const Json json = parse_json(text, path.string() + ", header", {.max_bytes = kMaxHeader, .max_depth = 8});
+  const Json json =
+      parse_json(text, path.string() + ", header", {.max_bytes = kMaxHeader, .max_depth = 8});
   if (!json.is_object()) corrupt(path, "header is no JSON object");
   data_offset_ = 8 + header;
   for (const auto& [name, value] : json.items()) {

@@ -35,15 +35,17 @@ class SafetensorsFile {
   /// Header size that is still believed; the format's own limit.
   static constexpr std::size_t kMaxHeader = 100'000'000;
 
-  /// Throws `not_found`, `io`, or `corrupt` naming the file: truncated, header too large or not JSON, a dtype or shape
-  /// that is unknown, values that overlap or leave gaps, a name that comes twice.
+  /// Throws `not_found`, `io`, or `corrupt` naming the file: truncated, header too large or not
+  /// JSON, a dtype or shape that is unknown, values that overlap or leave gaps, a name that comes
+  /// twice.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::map<std::string, TensorEntry>& entries() const noexcept { return entries_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   const std::filesystem::path& path() const noexcept { return path_; }
   bool contains(const std::string& name) const { return entries_.count(name) != 0; }
-  /// A host tensor that looks into the mapped file: read it, never write to it. `not_found` for an unknown name.
+  /// A host tensor that looks into the mapped file: read it, never write to it. `not_found` for an
+  /// unknown name.
   at::Tensor tensor(const std::string& name) const;
 
  private:
@@ -57,7 +59,8 @@ class SafetensorsFile {
 /// Tensors to be written, in this order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. One tensor at a time is on the host.
+/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. One tensor at a
+/// time is on the host.
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -17,7 +17,8 @@ int read_bits(const JsonReader& in, const char* key, bool eight) {
   return static_cast<int>(bits);
 }
 
-void want(const JsonReader& in, const char* key, const std::string& got, std::initializer_list<const char*> known) {
+void want(const JsonReader& in, const char* key, const std::string& got,
+          std::initializer_list<const char*> known) {
   if (std::find(known.begin(), known.end(), got) != known.end()) return;
   std::string text;
   for (const char* one : known) text += (text.empty() ? "" : ", ") + std::string(one);
@@ -34,7 +35,8 @@ void check_group(const Json& group, const std::string& source) {
   want(of, "strategy", of.string("strategy").value_or("tensor"), {"tensor", "channel", "group"});
   read_bits(of, "num_bits", true);
   if (in.has("input_activations"))
-    log(LogLevel::info, source + ": only the weights are integers here; activations stay as they are");
+    log(LogLevel::info,
+        source + ": only the weights are integers here; activations stay as they are");
 }
 
 StoredConfig read_compressed(const JsonReader& in) {
@@ -71,7 +73,8 @@ StoredConfig stored_config(const Json& object, const std::string& source) {
   const char* form = in.has("checkpoint_format") ? "checkpoint_format" : "format";
   const std::string format = in.string(form).value_or("gptq");
   want(in, form, format, {"gptq", "gptq_v2"});
-  return {format == "gptq" ? StoredFormat::gptq : StoredFormat::gptq_v2, read_bits(in, "bits", true)};
+  return {format == "gptq" ? StoredFormat::gptq : StoredFormat::gptq_v2,
+          read_bits(in, "bits", true)};
 }
 
 StoredConfig read_stored_config(const std::filesystem::path& folder) {

@@ -20,7 +20,8 @@ struct StoredConfig {
   int bits = 0;  ///< 4 or 8; 0 where each tensor's size says it
 };
 
-/// Of config.json's object. Throws `unsupported` naming the key where its weights have a form that is not read.
+/// Of config.json's object. Throws `unsupported` naming the key where its weights have a form that
+/// is not read.
 StoredConfig stored_config(const Json& object, const std::string& source);
 
 /// Of a model's folder. Throws as JSON's readers do, too.

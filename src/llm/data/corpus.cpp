@@ -27,18 +27,22 @@ bool is_header(const fs::path& path) {
 bool is_generated(const fs::path& path, const std::string& text) {
   const std::string name = path.generic_string();
   const std::string_view head = std::string_view(text).substr(0, 1024);
-  const auto says = [&](std::string_view words) { return head.find(words) != std::string_view::npos; };
+  const auto says = [&](std::string_view words) {
+    return head.find(words) != std::string_view::npos;
+  };
   return name.find("enerated") != std::string::npos || name == "ATen/RegistrationDeclarations.h" ||
          says("@generated") || says("enerated by");
 }
 
 std::uint64_t extend(std::uint64_t hash, const std::string& text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;  // FNV-1a
+  for (const char c : text)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;  // FNV-1a
   return hash * 0x100000001b3ULL;
 }
 
 /// Cuts documents into about `pieces` equal parts, at line ends where there are some near.
-std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces, std::size_t total) {
+std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces,
+                             std::size_t total) {
   const std::size_t length = std::max<std::size_t>(total / pieces, 1);
   std::vector<std::string> out;
   for (const std::string& document : documents) {
@@ -60,7 +64,8 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
 }
 
 /// `left_out`: documents that are not used, but count when every tenth one is chosen; empty: none.
-Corpus make_corpus(std::vector<std::string> documents, std::int64_t context, const std::vector<bool>& left_out = {}) {
+Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
+                   const std::vector<bool>& left_out = {}) {
   Corpus corpus;
   std::size_t total = 0;
   corpus.fingerprint = 0xcbf29ce484222325ULL;
@@ -70,7 +75,8 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context, con
     total += documents[i].size();
     corpus.fingerprint = extend(corpus.fingerprint, documents[i]);
   }
-  if (left_out.empty() && documents.size() < kMinDocuments) documents = cut(documents, kMinDocuments, total);
+  if (left_out.empty() && documents.size() < kMinDocuments)
+    documents = cut(documents, kMinDocuments, total);
   corpus.train.reserve(total + documents.size());
   for (std::size_t i = 0; i < documents.size(); ++i) {
     if (!used(i)) continue;
@@ -98,9 +104,11 @@ Corpus load_corpus(const std::vector<fs::path>& data, std::int64_t context) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) {
-      throw Error(error && error != std::errc::no_such_file_or_directory ? ErrorCode::io : ErrorCode::not_found,
+      throw Error(error && error != std::errc::no_such_file_or_directory ? ErrorCode::io
+                                                                         : ErrorCode::not_found,
                   "load_data",
-                  {.what = "cannot read data " + path.string() + ": " + (error ? error.message() : "no such file")});
+                  {.what = "cannot read data " + path.string() + ": " +
+                           (error ? error.message() : "no such file")});
     }
     if (fs::is_character_file(status) || fs::is_block_file(status) || fs::is_socket(status)) {
       throw Error(ErrorCode::invalid_argument, "load_data",
@@ -128,7 +136,8 @@ fs::path default_data() {
   std::vector<fs::path> candidates;
   Dl_info info = {};
   if (dladdr(reinterpret_cast<void*>(&c10::GetAllocator), &info) != 0 && info.dli_fname) {
-    candidates.push_back(fs::weakly_canonical(info.dli_fname).parent_path().parent_path() / "include");
+    candidates.push_back(fs::weakly_canonical(info.dli_fname).parent_path().parent_path() /
+                         "include");
   }
   candidates.emplace_back(ANYACCEL_TORCH_INCLUDE);
   for (const fs::path& folder : candidates) {
@@ -152,7 +161,8 @@ Corpus load_default_corpus(std::int64_t context, Headers headers) {
     left_out.push_back(is_generated(file.lexically_relative(folder), documents.back()) ||
                        !seen.insert(documents.back()).second);
   }
-  const auto files = static_cast<std::int64_t>(documents.size()) - std::count(left_out.begin(), left_out.end(), true);
+  const auto files = static_cast<std::int64_t>(documents.size()) -
+                     std::count(left_out.begin(), left_out.end(), true);
   Corpus corpus = make_corpus(std::move(documents), context, left_out);
   corpus.files = files;
   corpus.source = "C++ headers in " + folder.string();

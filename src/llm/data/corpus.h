@@ -21,17 +21,19 @@ struct Corpus {
   std::uint64_t fingerprint = 0;  ///< changes with any byte; resumed runs compare it
 };
 
-/// Reads files and, in sorted order, all text files below folders, except hidden files and files with zero bytes. Every
-/// tenth document is held out. Fewer than 20 documents are first cut into pieces, so that a single file works too.
-/// Throws `not_found`, `io`, or `invalid_argument` if there is too little text for `context`.
+/// Reads files and, in sorted order, all text files below folders, except hidden files and files
+/// with zero bytes. Every tenth document is held out. Fewer than 20 documents are first cut into
+/// pieces, so that a single file works too. Throws `not_found`, `io`, or `invalid_argument` if
+/// there is too little text for `context`.
 Corpus load_corpus(const std::vector<std::filesystem::path>& data, std::int64_t context);
 
-/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, else where the build found
-/// them. Throws `not_found` with a hint to pass --data.
+/// Returns the folder of C++ headers of the LibTorch in use: next to the loaded library, else where
+/// the build found them. Throws `not_found` with a hint to pass --data.
 std::filesystem::path default_data();
 
-/// Which of those headers to use. `written` excludes generated headers and copies. Every tenth of all headers is held
-/// out in both cases, so that neither choice trains on headers that the other holds out.
+/// Which of those headers to use. `written` excludes generated headers and copies. Every tenth of
+/// all headers is held out in both cases, so that neither choice trains on headers that the other
+/// holds out.
 enum class Headers { written, all };
 Corpus load_default_corpus(std::int64_t context, Headers headers = Headers::written);
 

@@ -12,13 +12,13 @@ namespace anyaccel::llm {
 /// Maximum size of a text file in bytes.
 inline constexpr std::size_t kMaxData = std::size_t{16} << 30;
 
-/// Returns the regular files below a folder, sorted, so that the order is the same on every machine. Excludes hidden
-/// files, and files that `wanted`, if given, rejects. Throws `io`.
-std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder,
-                                               bool (*wanted)(const std::filesystem::path&) = nullptr);
+/// Returns the regular files below a folder, sorted, so that the order is the same on every
+/// machine. Excludes hidden files, and files that `wanted`, if given, rejects. Throws `io`.
+std::vector<std::filesystem::path> files_below(
+    const std::filesystem::path& folder, bool (*wanted)(const std::filesystem::path&) = nullptr);
 
-/// Returns a file's content, or logs a message and returns nothing if it contains zero bytes and is therefore not text.
-/// Throws `not_found` or `io`.
+/// Returns a file's content, or logs a message and returns nothing if it contains zero bytes and is
+/// therefore not text. Throws `not_found` or `io`.
 std::optional<std::string> read_text(const std::filesystem::path& file);
 
 }  // namespace anyaccel::llm

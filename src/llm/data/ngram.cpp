@@ -34,7 +34,8 @@ double unigram_entropy(std::span<const std::uint16_t> stream, std::span<const Wi
   std::vector<std::size_t> counts(kSize);
   std::size_t total = 0;
   for (const Window& window : windows) {
-    for (std::size_t i = window.begin + 1; i < window.begin + window.length; ++i) ++counts[stream[i]];
+    for (std::size_t i = window.begin + 1; i < window.begin + window.length; ++i)
+      ++counts[stream[i]];
     total += window.length - 1;
   }
   double entropy = 0;
@@ -46,7 +47,11 @@ double unigram_entropy(std::span<const std::uint16_t> stream, std::span<const Wi
 }
 
 NgramModel::NgramModel(std::span<const std::uint16_t> train)
-    : one_(kSize), two_(kSize * kSize), three_(kSize * kSize * kSize), after_one_(kSize), after_two_(kSize * kSize) {
+    : one_(kSize),
+      two_(kSize * kSize),
+      three_(kSize * kSize * kSize),
+      after_one_(kSize),
+      after_two_(kSize * kSize) {
   std::size_t second = kEndOfText;
   std::size_t first = kEndOfText;
   for (const std::uint16_t token : train) {
@@ -62,7 +67,8 @@ NgramModel::NgramModel(std::span<const std::uint16_t> train)
   }
 }
 
-double NgramModel::probability(std::uint16_t second, std::uint16_t first, std::uint16_t token) const {
+double NgramModel::probability(std::uint16_t second, std::uint16_t first,
+                               std::uint16_t token) const {
   const std::size_t pair = second * kSize + first;
   const double zero = 1.0 / static_cast<double>(kSize);
   const double one = interpolate(one_[token], total_, zero);
@@ -70,7 +76,8 @@ double NgramModel::probability(std::uint16_t second, std::uint16_t first, std::u
   return interpolate(three_[pair * kSize + token], after_two_[pair], two);
 }
 
-double NgramModel::loss(std::span<const std::uint16_t> stream, std::span<const Window> windows) const {
+double NgramModel::loss(std::span<const std::uint16_t> stream,
+                        std::span<const Window> windows) const {
   double sum = 0;
   std::size_t total = 0;
   for (const Window& window : windows) {

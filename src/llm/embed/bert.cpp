@@ -13,8 +13,8 @@ namespace {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-constexpr std::pair<const char*, const char*> kOldNames[] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                                             {"LayerNorm.bias", "LayerNorm.beta"}};
+constexpr std::pair<const char*, const char*> kOldNames[] = {
+    {"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
 
 void add_pair(std::vector<NamedTensor>& out, const std::string& name, const at::Tensor& weight,
               const at::Tensor& bias) {
@@ -29,7 +29,8 @@ std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
     for (const auto& [now, once] : kOldNames) {
       std::string other = prefix + name;
       const std::size_t place = other.rfind(now);
-      if (place != std::string::npos && checkpoint.contains(other.replace(place, std::string::npos, once))) {
+      if (place != std::string::npos &&
+          checkpoint.contains(other.replace(place, std::string::npos, once))) {
         return other;
       }
     }
@@ -89,7 +90,8 @@ std::vector<NamedTensor> bert_tensors(const BertWeights& weights) {
       begin += hidden;
     }
     add_pair(out, prefix + "attention.output.dense", layer.output, layer.output_bias);
-    add_pair(out, prefix + "attention.output.LayerNorm", layer.attention_norm, layer.attention_norm_bias);
+    add_pair(out, prefix + "attention.output.LayerNorm", layer.attention_norm,
+             layer.attention_norm_bias);
     add_pair(out, prefix + "intermediate.dense", layer.inner, layer.inner_bias);
     add_pair(out, prefix + "output.dense", layer.down, layer.down_bias);
     add_pair(out, prefix + "output.LayerNorm", layer.norm, layer.norm_bias);
@@ -97,10 +99,12 @@ std::vector<NamedTensor> bert_tensors(const BertWeights& weights) {
   return out;
 }
 
-BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint, c10::ScalarType dtype) {
+BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
+                      c10::ScalarType dtype) {
   const c10::AutoGradMode no_gradient(false);
   const auto shapes = make_bert_weights(config, dtype, c10::Device(c10::kMeta));
-  for (const auto& [name, tensor] : bert_tensors(shapes)) checkpoint.floats(name_in(checkpoint, name), tensor.sizes());
+  for (const auto& [name, tensor] : bert_tensors(shapes))
+    checkpoint.floats(name_in(checkpoint, name), tensor.sizes());
   BertWeights weights = make_bert_weights(config, dtype, get_accelerator().torch_device());
   for (auto& [name, tensor] : bert_tensors(weights)) {
     tensor.copy_(checkpoint.floats(name_in(checkpoint, name), tensor.sizes()));

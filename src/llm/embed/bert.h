@@ -27,7 +27,8 @@ struct BertWeights {
   at::Tensor types;      ///< [token types, hidden]; a text's tokens are all of type 0
   at::Tensor norm, norm_bias;
   std::vector<BertLayer> layers;
-  /// Where the op `inference_encode` computes them: the layers' weights in its order, matrices packed. `layers` has the small ones alone.
+  /// Where the op `inference_encode` computes them: the layers' weights in its order, matrices
+  /// packed. `layers` has the small ones alone.
   std::vector<at::Tensor> packed;
 };
 
@@ -37,11 +38,14 @@ BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c
 /// Every tensor under its Hugging Face name; parts of fused matrices are views of them.
 std::vector<std::pair<std::string, at::Tensor>> bert_tensors(const BertWeights& weights);
 
-/// A checkpoint's weights on the current device; names may begin with "bert." and norms be called gamma and beta, as in old
-/// ones. Throws `corrupt` for missing or misshapen tensors, before memory is taken.
-BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint, c10::ScalarType dtype);
+/// A checkpoint's weights on the current device; names may begin with "bert." and norms be called
+/// gamma and beta, as in old ones. Throws `corrupt` for missing or misshapen tensors, before memory
+/// is taken.
+BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
+                      c10::ScalarType dtype);
 
-/// Texts of different length: products and norms see tokens only, attention an array [texts, time] of places.
+/// Texts of different length: products and norms see tokens only, attention an array [texts, time]
+/// of places.
 struct BertPadding {
   at::Tensor places;   ///< [tokens]: each one's place
   at::Tensor rows;     ///< [texts * time]: the token at each place, any one where there is none
@@ -56,10 +60,12 @@ struct BertBatch {
   std::optional<BertPadding> padding;  ///< nothing where all are equally long
 };
 
-/// Packs the layers' matrices where the op `inference_encode` computes them, and lets go of them as they were.
+/// Packs the layers' matrices where the op `inference_encode` computes them, and lets go of them as
+/// they were.
 void pack_layers(BertWeights& weights);
 
 /// Token vectors [texts, time, hidden].
-at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config, const BertBatch& batch);
+at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config,
+                        const BertBatch& batch);
 
 }  // namespace anyaccel::llm

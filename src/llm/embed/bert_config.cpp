@@ -10,12 +10,16 @@ BertConfig read_bert_config(const std::filesystem::path& folder) {
   const Json object = read_json_object(path);
   const JsonReader in(object, path.string());
   const std::string type = in.string("model_type").value_or("(none)");
-  if (type != "bert") unsupported_config(in.source(), "model_type", type, "\"bert\" for embeddings");
+  if (type != "bert")
+    unsupported_config(in.source(), "model_type", type, "\"bert\" for embeddings");
   const std::string positions = in.string("position_embedding_type").value_or("absolute");
-  if (positions != "absolute") unsupported_config(in.source(), "position_embedding_type", positions, "\"absolute\"");
-  if (in.boolean("is_decoder").value_or(false)) unsupported_config(in.source(), "is_decoder", "true", "false");
+  if (positions != "absolute")
+    unsupported_config(in.source(), "position_embedding_type", positions, "\"absolute\"");
+  if (in.boolean("is_decoder").value_or(false))
+    unsupported_config(in.source(), "is_decoder", "true", "false");
   if (in.has("quantization_config")) {
-    unsupported_config(in.source(), "quantization_config", "a quantized checkpoint", "plain floating-point weights");
+    unsupported_config(in.source(), "quantization_config", "a quantized checkpoint",
+                       "plain floating-point weights");
   }
   BertConfig config;
   const auto size = [&](const char* key, std::int64_t& value, std::int64_t high = kMaxSize) {
@@ -31,7 +35,8 @@ BertConfig read_bert_config(const std::filesystem::path& folder) {
   config.layer_norm_eps = in.number("layer_norm_eps").value_or(config.layer_norm_eps);
   config.activation = read_activation(in, "hidden_act", "gelu");
   if (config.hidden_size % config.num_heads != 0) {
-    corrupt_config(in.source() + " contradicts itself: hidden_size " + std::to_string(config.hidden_size) +
+    corrupt_config(in.source() + " contradicts itself: hidden_size " +
+                   std::to_string(config.hidden_size) +
                    " is not a multiple of num_attention_heads " + std::to_string(config.num_heads));
   }
   return config;

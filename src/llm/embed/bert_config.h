@@ -8,7 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// Devlin et al. 2018 (arXiv:1810.04805). The values are what transformers takes for keys that are left out.
+/// Devlin et al. 2018 (arXiv:1810.04805). The values are what transformers takes for keys that are
+/// left out.
 struct BertConfig {
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
@@ -21,8 +22,8 @@ struct BertConfig {
   Activation activation = Activation::gelu;
 };
 
-/// Reads config.json of a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or `unsupported` naming the family
-/// or option.
+/// Reads config.json of a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or
+/// `unsupported` naming the family or option.
 BertConfig read_bert_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

@@ -12,7 +12,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr const char* op_builder = "DecoderInferenceBuilder";  // the encoder's ops are in the same library
+constexpr const char* op_builder =
+    "DecoderInferenceBuilder";  // the encoder's ops are in the same library
 
 /// A pass over the tokens of a batch, one row each: only attention sees the padding.
 class Pass {
@@ -28,10 +29,11 @@ class Pass {
     if (weights_.packed.empty()) {
       for (const BertLayer& layer : weights_.layers) x = plain_layer(layer, x);
     } else {
-      using Encode = void(const at::Tensor&, at::TensorList, at::IntArrayRef, std::int64_t, std::int64_t, double);
+      using Encode = void(const at::Tensor&, at::TensorList, at::IntArrayRef, std::int64_t,
+                          std::int64_t, double);
       static const auto op = ops::load_op<Encode>(op_builder, "inference_encode");
-      op.call(x, weights_.packed, batch_.lengths, config_.num_heads, op_activation(config_.activation),
-              config_.layer_norm_eps);
+      op.call(x, weights_.packed, batch_.lengths, config_.num_heads,
+              op_activation(config_.activation), config_.layer_norm_eps);
     }
     return padded(x).view({batch_.texts, batch_.time, config_.hidden_size});
   }
@@ -52,18 +54,24 @@ class Pass {
                                .view({batch_.texts, batch_.time, 3, heads, hidden / heads})
                                .permute({2, 0, 3, 1, 4});
     const auto mask =
-        batch_.padding ? std::optional(batch_.padding->counted.view({batch_.texts, 1, 1, batch_.time})) : std::nullopt;
-    at::Tensor mixed = at::scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2), mask)
-                           .transpose(1, 2)
-                           .reshape({batch_.texts * batch_.time, hidden});
+        batch_.padding
+            ? std::optional(batch_.padding->counted.view({batch_.texts, 1, 1, batch_.time}))
+            : std::nullopt;
+    at::Tensor mixed =
+        at::scaled_dot_product_attention(qkv.select(0, 0), qkv.select(0, 1), qkv.select(0, 2), mask)
+            .transpose(1, 2)
+            .reshape({batch_.texts * batch_.time, hidden});
     if (batch_.padding) mixed = mixed.index_select(0, batch_.padding->places);
     return at::linear(mixed, layer.output, layer.output_bias);
   }
 
   at::Tensor plain_layer(const BertLayer& layer, const at::Tensor& from) const {
-    const at::Tensor x = norm(attention(layer, from).add_(from), layer.attention_norm, layer.attention_norm_bias);
-    const at::Tensor inner = activate(at::linear(x, layer.inner, layer.inner_bias), config_.activation);
-    return norm(at::linear(inner, layer.down, layer.down_bias).add_(x), layer.norm, layer.norm_bias);
+    const at::Tensor x =
+        norm(attention(layer, from).add_(from), layer.attention_norm, layer.attention_norm_bias);
+    const at::Tensor inner =
+        activate(at::linear(x, layer.inner, layer.inner_bias), config_.activation);
+    return norm(at::linear(inner, layer.down, layer.down_bias).add_(x), layer.norm,
+                layer.norm_bias);
   }
 
   const BertWeights& weights_;
@@ -74,14 +82,18 @@ class Pass {
 }  // namespace
 
 void pack_layers(BertWeights& weights) {
-  if (!weights.norm.is_cpu() || weights.norm.scalar_type() != c10::kFloat || !ops::has_op(op_builder)) return;
-  static const auto op = ops::load_op<void(const at::Tensor&, const at::Tensor&)>(op_builder, "inference_pack");
+  if (!weights.norm.is_cpu() || weights.norm.scalar_type() != c10::kFloat ||
+      !ops::has_op(op_builder))
+    return;
+  static const auto op =
+      ops::load_op<void(const at::Tensor&, const at::Tensor&)>(op_builder, "inference_pack");
   constexpr std::int64_t outputs_of_panel = 64;  // of inference_pack, which refuses another shape
   LargePages memory;
   for (BertLayer& layer : weights.layers) {
     const auto pack = [&](at::Tensor& weight) {
       const std::int64_t panels = (weight.size(0) + outputs_of_panel - 1) / outputs_of_panel;
-      const at::Tensor packed = memory.empty({panels, weight.size(1), outputs_of_panel}, c10::kFloat);
+      const at::Tensor packed =
+          memory.empty({panels, weight.size(1), outputs_of_panel}, c10::kFloat);
       op.call(weight, packed);
       weight = at::Tensor();
       weights.packed.push_back(packed);
@@ -102,7 +114,8 @@ void pack_layers(BertWeights& weights) {
   }
 }
 
-at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config, const BertBatch& batch) {
+at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config,
+                        const BertBatch& batch) {
   return Pass(weights, config, batch).run();
 }
 

@@ -23,7 +23,8 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-/// How many tokens of a text count: what sentence-transformers' files say, or else the model's and the tokenizer's limits.
+/// How many tokens of a text count: what sentence-transformers' files say, or else the model's and
+/// the tokenizer's limits.
 std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& config) {
   std::int64_t limit = config.max_positions;
   const auto path = sentence.encoder / "tokenizer_config.json";
@@ -65,12 +66,16 @@ struct ANYACCEL_LOCAL Embedder::State {
 /// The tokens of a text that count.
 Ids Embedder::State::encode(const std::string& text) const {
   const std::string whole = sentence.prompt + text;
-  Ids ids = tokenizer.encode_up_to(sentence.lowercase ? lowercase(utf8_lossy(whole)) : whole, max_tokens);
+  Ids ids =
+      tokenizer.encode_up_to(sentence.lowercase ? lowercase(utf8_lossy(whole)) : whole, max_tokens);
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
-                {.what = "a text has no tokens", .got = quoted_text(text, 60), .want = "one token or more"});
+                {.what = "a text has no tokens",
+                 .got = quoted_text(text, 60),
+                 .want = "one token or more"});
   }
-  const auto unknown = std::find_if(ids.begin(), ids.end(), [&](auto id) { return id < 0 || id >= config.vocab_size; });
+  const auto unknown = std::find_if(ids.begin(), ids.end(),
+                                    [&](auto id) { return id < 0 || id >= config.vocab_size; });
   if (unknown != ids.end()) {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
                 {.what = "the tokenizer gives an id that is outside the model's vocabulary",
@@ -85,7 +90,9 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   const auto long_tensor = [](std::size_t size) {
     return at::empty({static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(c10::kLong));
   };
-  const auto data = [](const at::Tensor& tensor) { return tensor.mutable_data_ptr<std::int64_t>(); };
+  const auto data = [](const at::Tensor& tensor) {
+    return tensor.mutable_data_ptr<std::int64_t>();
+  };
   const std::size_t time = texts.front()->size();
   std::size_t tokens = 0;
   for (const Ids* text : texts) tokens += text->size();
@@ -108,9 +115,11 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
     }
   }
   if (texts.back()->size() != time) {
-    at::Tensor counted = at::zeros({batch.texts, batch.time}, at::TensorOptions().dtype(c10::kBool));
+    at::Tensor counted =
+        at::zeros({batch.texts, batch.time}, at::TensorOptions().dtype(c10::kBool));
     counted.view(-1).index_fill_(0, places, true);
-    batch.padding = BertPadding{.places = places.to(device), .rows = rows.to(device), .counted = counted.to(device)};
+    batch.padding = BertPadding{
+        .places = places.to(device), .rows = rows.to(device), .counted = counted.to(device)};
   }
   batch.ids = batch.ids.to(device);
   batch.positions = batch.positions.to(device);
@@ -131,18 +140,21 @@ Embedder Embedder::load(const std::filesystem::path& folder, c10::ScalarType dty
   const BertConfig config = read_bert_config(sentence.encoder);
   const std::int64_t max_tokens = read_max_tokens(sentence, config);
   Tokenizer tokenizer = Tokenizer::load(sentence.encoder);
-  return Embedder(std::make_shared<const State>(State{.sentence = std::move(sentence),
-                                                      .config = config,
-                                                      .max_tokens = max_tokens,
-                                                      .tokenizer = std::move(tokenizer),
-                                                      .weights = load_bert(config, checkpoint, dtype)}));
+  return Embedder(
+      std::make_shared<const State>(State{.sentence = std::move(sentence),
+                                          .config = config,
+                                          .max_tokens = max_tokens,
+                                          .tokenizer = std::move(tokenizer),
+                                          .weights = load_bert(config, checkpoint, dtype)}));
 }
 
-at::Tensor Embedder::embed(const std::vector<std::string>& texts, const EmbedOptions& options) const {
+at::Tensor Embedder::embed(const std::vector<std::string>& texts,
+                           const EmbedOptions& options) const {
   if (options.batch_size < 1) {
-    throw Error(
-        ErrorCode::invalid_argument, "Embedder::embed",
-        {.what = "the batch size is too small", .got = std::to_string(options.batch_size), .want = "1 or more"});
+    throw Error(ErrorCode::invalid_argument, "Embedder::embed",
+                {.what = "the batch size is too small",
+                 .got = std::to_string(options.batch_size),
+                 .want = "1 or more"});
   }
   const c10::AutoGradMode no_gradient(false);
   std::vector<Ids> ids;
@@ -151,15 +163,18 @@ at::Tensor Embedder::embed(const std::vector<std::string>& texts, const EmbedOpt
   std::vector<std::int64_t> order(texts.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
   const auto length = [&](std::int64_t text) { return ids[static_cast<std::size_t>(text)].size(); };
-  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return length(a) > length(b); });
-  at::Tensor out =
-      at::empty({static_cast<std::int64_t>(texts.size()), dimension()}, at::TensorOptions().dtype(c10::kFloat));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return length(a) > length(b); });
+  at::Tensor out = at::empty({static_cast<std::int64_t>(texts.size()), dimension()},
+                             at::TensorOptions().dtype(c10::kFloat));
   for (std::size_t begin = 0; begin < order.size();) {
-    const std::size_t size = std::min(order.size() - begin, static_cast<std::size_t>(options.batch_size));
+    const std::size_t size =
+        std::min(order.size() - begin, static_cast<std::size_t>(options.batch_size));
     std::vector<const Ids*> batch;
-    for (std::size_t i = begin; i < begin + size; ++i) batch.push_back(&ids[static_cast<std::size_t>(order[i])]);
-    const at::Tensor rows =
-        at::from_blob(order.data() + begin, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(c10::kLong));
+    for (std::size_t i = begin; i < begin + size; ++i)
+      batch.push_back(&ids[static_cast<std::size_t>(order[i])]);
+    const at::Tensor rows = at::from_blob(order.data() + begin, {static_cast<std::int64_t>(size)},
+                                          at::TensorOptions().dtype(c10::kLong));
     out.index_copy_(0, rows, state_->embed(batch));
     begin += size;
   }

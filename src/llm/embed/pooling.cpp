@@ -10,10 +10,13 @@ namespace anyaccel::llm {
 
 namespace {
 
-at::Tensor one_kind(const at::Tensor& tokens, const std::optional<at::Tensor>& counted, Pooling kind) {
+at::Tensor one_kind(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
+                    Pooling kind) {
   if (kind == Pooling::cls) return tokens.select(1, 0);
   if (kind == Pooling::max) {
-    return counted ? tokens.masked_fill(counted->logical_not().unsqueeze(2), -std::numeric_limits<double>::infinity())
+    return counted ? tokens
+                         .masked_fill(counted->logical_not().unsqueeze(2),
+                                      -std::numeric_limits<double>::infinity())
                          .amax(1)
                    : tokens.amax(1);
   }
@@ -29,7 +32,8 @@ at::Tensor one_kind(const at::Tensor& tokens, const std::optional<at::Tensor>& c
 
 }  // namespace
 
-at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted, const std::vector<Pooling>& kinds) {
+at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
+                const std::vector<Pooling>& kinds) {
   const at::Tensor wide = tokens.to(c10::kFloat);
   std::vector<at::Tensor> parts;
   for (const Pooling kind : kinds) parts.push_back(one_kind(wide, counted, kind));
@@ -37,7 +41,8 @@ at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& count
 }
 
 at::Tensor normalize_rows(const at::Tensor& rows) {
-  return rows.div(at::linalg_vector_norm(rows, 2, at::IntArrayRef{1}, /*keepdim=*/true).clamp_min(1e-12));
+  return rows.div(
+      at::linalg_vector_norm(rows, 2, at::IntArrayRef{1}, /*keepdim=*/true).clamp_min(1e-12));
 }
 
 }  // namespace anyaccel::llm

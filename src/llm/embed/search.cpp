@@ -15,7 +15,9 @@ namespace anyaccel::llm {
 
 namespace {
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r\f\v") == std::string::npos; }
+bool is_blank(const std::string& line) {
+  return line.find_first_not_of(" \t\r\f\v") == std::string::npos;
+}
 
 void add_passages(const std::filesystem::path& file, const std::string& text, std::size_t max_bytes,
                   std::vector<Passage>& out) {
@@ -48,12 +50,15 @@ void add_passages(const std::filesystem::path& file, const std::string& text, st
 
 std::vector<Passage> read_passages(const std::filesystem::path& folder, std::size_t max_bytes) {
   if (max_bytes == 0) {
-    throw Error(ErrorCode::invalid_argument, "read_passages", {.what = "max_bytes is 0", .want = "1 or more"});
+    throw Error(ErrorCode::invalid_argument, "read_passages",
+                {.what = "max_bytes is 0", .want = "1 or more"});
   }
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(ErrorCode::not_found, "read_passages",
-                {.what = "the text folder is not there", .got = folder.string(), .want = "a folder of text files"});
+                {.what = "the text folder is not there",
+                 .got = folder.string(),
+                 .want = "a folder of text files"});
   }
   std::vector<Passage> out;
   for (const auto& file : files_below(folder)) {
@@ -62,7 +67,8 @@ std::vector<Passage> read_passages(const std::filesystem::path& folder, std::siz
   return out;
 }
 
-std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query, std::int64_t top) {
+std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query,
+                               std::int64_t top) {
   if (vectors.dim() != 2 || query.dim() != 1 || vectors.size(1) != query.size(0) || top < 1) {
     std::ostringstream got;
     got << "vectors " << vectors.sizes() << ", query " << query.sizes() << ", top " << top;
@@ -71,16 +77,21 @@ std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& quer
                  .got = got.str(),
                  .want = "vectors [rows, dimension], query [dimension], top 1 or more"});
   }
-  const auto host = [](const at::Tensor& rows) { return normalize_rows(rows.to(c10::Device(c10::kCPU), c10::kFloat)); };
+  const auto host = [](const at::Tensor& rows) {
+    return normalize_rows(rows.to(c10::Device(c10::kCPU), c10::kFloat));
+  };
   const at::Tensor scores = at::mv(host(vectors), host(query.unsqueeze(0)).squeeze(0)).contiguous();
   const float* score = scores.const_data_ptr<float>();
   std::vector<std::size_t> order(static_cast<std::size_t>(vectors.size(0)));
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto count = static_cast<std::ptrdiff_t>(std::min(static_cast<std::int64_t>(order.size()), top));
-  // What is no number, as a broken model gives, comes last: it must not upset the order of the others.
+  const auto count =
+      static_cast<std::ptrdiff_t>(std::min(static_cast<std::int64_t>(order.size()), top));
+  // What is no number, as a broken model gives, comes last: it must not upset the order of the
+  // others.
   const auto rank = [&](std::size_t row) { return std::isnan(score[row]) ? -2.0F : score[row]; };
-  std::partial_sort(order.begin(), order.begin() + count, order.end(),
-                    [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+  std::partial_sort(
+      order.begin(), order.begin() + count, order.end(),
+      [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
   std::vector<SearchHit> hits;
   for (std::ptrdiff_t i = 0; i < count; ++i) {
     const std::size_t index = order[static_cast<std::size_t>(i)];

@@ -50,17 +50,19 @@ std::vector<Pooling> read_pooling(const fs::path& path, bool prompt) {
   }
   std::vector<Pooling> out;
   for (const std::string& mode : modes) {
-    const auto* known =
-        std::find_if(std::begin(kPoolings), std::end(kPoolings), [&](auto& p) { return p.mode == mode; });
+    const auto* known = std::find_if(std::begin(kPoolings), std::end(kPoolings),
+                                     [&](auto& p) { return p.mode == mode; });
     if (known == std::end(kPoolings) || !known->pooling) {
       unsupported_config(in.source(), "pooling", mode, "cls, max, mean or mean_sqrt_len_tokens");
     }
     out.push_back(*known->pooling);
   }
   std::sort(out.begin(), out.end());
-  if (out.empty()) unsupported_config(in.source(), "pooling", "none", "cls, max, mean or mean_sqrt_len_tokens");
+  if (out.empty())
+    unsupported_config(in.source(), "pooling", "none", "cls, max, mean or mean_sqrt_len_tokens");
   if (prompt && !in.boolean("include_prompt").value_or(true)) {
-    unsupported_config(in.source(), "include_prompt", "false", "true, or a model without a default prompt");
+    unsupported_config(in.source(), "include_prompt", "false",
+                       "true, or a model without a default prompt");
   }
   return out;
 }
@@ -70,7 +72,8 @@ fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   const std::string path = in.string("path").value_or("");
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
-    corrupt_config(in.source() + ": a module's path is not a folder next to it: " + quoted_text(path));
+    corrupt_config(in.source() +
+                   ": a module's path is not a folder next to it: " + quoted_text(path));
   }
   return folder / path;
 }
@@ -84,7 +87,8 @@ std::string module_kind(const JsonReader& in) {
 void read_modules(const fs::path& folder, SentenceConfig& config) {
   const fs::path path = folder / "modules.json";
   const Json modules = parse_json(read_file(path), path.string());
-  if (!modules.is_array() || modules.empty()) corrupt_config(path.string() + " is not a list of modules");
+  if (!modules.is_array() || modules.empty())
+    corrupt_config(path.string() + " is not a list of modules");
   // Modules in order: an encoder, a pooling, and optionally a normalization.
   static constexpr std::string_view kOrder[] = {"Transformer", "Pooling", "Normalize"};
   for (std::size_t i = 0; i < modules.size(); ++i) {
@@ -103,7 +107,8 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
     if (i == 2) config.normalize = true;
   }
   if (modules.size() < 2)
-    unsupported_config(path.string(), "list of modules", "without Pooling", "Transformer and Pooling");
+    unsupported_config(path.string(), "list of modules", "without Pooling",
+                       "Transformer and Pooling");
 }
 
 void read_prompt(const fs::path& path, SentenceConfig& config) {
@@ -112,8 +117,11 @@ void read_prompt(const fs::path& path, SentenceConfig& config) {
   const auto name = in.string("default_prompt_name");
   if (!name) return;
   const Json* prompts = in.object("prompts");
-  const auto text = prompts ? JsonReader(*prompts, path.string() + ", prompts").string(*name) : std::nullopt;
-  if (!text) corrupt_config(path.string() + ": default_prompt_name does not name a prompt: " + quoted_text(*name));
+  const auto text =
+      prompts ? JsonReader(*prompts, path.string() + ", prompts").string(*name) : std::nullopt;
+  if (!text)
+    corrupt_config(path.string() +
+                   ": default_prompt_name does not name a prompt: " + quoted_text(*name));
   config.prompt = *text;
 }
 

@@ -51,7 +51,8 @@ struct Running {
 
 class Batch {
  public:
-  Batch(const Model& model, const Tokenizer* tokenizer, const GenerateOptions& options, InOrder& results)
+  Batch(const Model& model, const Tokenizer* tokenizer, const GenerateOptions& options,
+        InOrder& results)
       : model_(model), tokenizer_(tokenizer), options_(options), results_(results) {}
 
   std::size_t size() const { return running_.size(); }
@@ -67,7 +68,8 @@ class Batch {
       Generation answer(state.config, tokenizer_, ids, options_of(options_, prompt), {});
       if (answer.ended()) return results_.add(prompt, {answer.finish(), std::nullopt});
       const std::int64_t capacity = static_cast<std::int64_t>(ids.size()) + answer.left();
-      running_.push_back({prompt, std::move(answer), KvCache(state.local, 1, capacity, state.dtype), ids});
+      running_.push_back(
+          {prompt, std::move(answer), KvCache(state.local, 1, capacity, state.dtype), ids});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;
       results_.add(prompt, {{}, error});
@@ -106,11 +108,12 @@ class Batch {
       ids.push_back(ids_on_device(state.config, one.next, "generate"));
       segments.push_back({&one.cache, static_cast<std::int64_t>(one.next.size())});
     }
-    const at::Tensor logits =
-        running_.size() == 1
-            ? llama_forward(state.weights, state.local, state.rope, ids[0], segments[0].cache, /*last_only=*/true)
-                  .squeeze(0)
-            : llama_forward_segments(state.weights, state.local, state.rope, at::cat(ids, 1), segments);
+    const at::Tensor logits = running_.size() == 1
+                                  ? llama_forward(state.weights, state.local, state.rope, ids[0],
+                                                  segments[0].cache, /*last_only=*/true)
+                                        .squeeze(0)
+                                  : llama_forward_segments(state.weights, state.local, state.rope,
+                                                           at::cat(ids, 1), segments);
     return logits.to(c10::Device(c10::kCPU), c10::kFloat).contiguous();
   }
 
@@ -128,13 +131,15 @@ class Batch {
   std::vector<Running> running_;
 };
 
-void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vector<std::vector<std::int64_t>>& prompts,
-                const GenerateOptions& options, InOrder& results, const std::function<bool()>& stopped,
-                StopCondition stop) {
+void one_by_one(const Model& model, const Tokenizer* tokenizer,
+                const std::vector<std::vector<std::int64_t>>& prompts,
+                const GenerateOptions& options, InOrder& results,
+                const std::function<bool()>& stopped, StopCondition stop) {
   Generator generator(model, tokenizer);
   for (std::size_t i = 0; i < prompts.size() && !stopped(); ++i) {
     try {
-      results.add(i, {generator.generate(prompts[i], options_of(options, i), {}, stop), std::nullopt});
+      results.add(i,
+                  {generator.generate(prompts[i], options_of(options, i), {}, stop), std::nullopt});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::invalid_argument) throw;
       results.add(i, {{}, error});
@@ -145,13 +150,16 @@ void one_by_one(const Model& model, const Tokenizer* tokenizer, const std::vecto
 }  // namespace
 
 void generate_batch(const Model& model, const Tokenizer* tokenizer,
-                    const std::vector<std::vector<std::int64_t>>& prompts, const GenerateOptions& options,
-                    std::int64_t batch_size, const std::function<void(std::size_t, BatchResult)>& on_result,
+                    const std::vector<std::vector<std::int64_t>>& prompts,
+                    const GenerateOptions& options, std::int64_t batch_size,
+                    const std::function<void(std::size_t, BatchResult)>& on_result,
                     StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   if (batch_size < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "option batch-size is out of range", .got = std::to_string(batch_size), .want = "1 or more"});
+                {.what = "option batch-size is out of range",
+                 .got = std::to_string(batch_size),
+                 .want = "1 or more"});
   }
   // Wrong options are the caller's, not one prompt's.
   Generation(model.config(), tokenizer, {0}, options, {});

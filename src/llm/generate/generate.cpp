@@ -33,8 +33,10 @@ Generator::~Generator() = default;
 Generator::Generator(Generator&&) noexcept = default;
 Generator& Generator::operator=(Generator&&) noexcept = default;
 
-GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
-                                   const std::function<void(std::string_view)>& on_text, StopCondition stop) {
+GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
+                                   const GenerateOptions& options,
+                                   const std::function<void(std::string_view)>& on_text,
+                                   StopCondition stop) {
   const c10::AutoGradMode no_gradient(false);
   Sequence& sequence = data_->sequence;
   const Model& model = sequence.model();
@@ -46,18 +48,20 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
   Drafter guesser(options.speculation);
   Generation answer(model.config(), data_->tokenizer, prompt, options, on_text);
   if (answer.ended()) return answer.finish();
-  const std::int64_t cached = sequence.begin(prompt, static_cast<std::int64_t>(prompt.size()) + answer.left());
+  const std::int64_t cached =
+      sequence.begin(prompt, static_cast<std::int64_t>(prompt.size()) + answer.left());
   answer.result().cached_tokens = cached;
   Shards* shards = model.state()->weights.shards.get();
   const auto wanted_to_stop = [&] {
     const bool stopped = stop.stop_requested();
     return stop.stop_possible() && shards ? shards->any(stopped) : stopped;
   };
-  at::Tensor logits =
-      sequence.append(std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
+  at::Tensor logits = sequence.append(
+      std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
   std::vector<std::int64_t> guesses;
   while (true) {
-    // A row of logits for each guess and one more: each token is the model's, and the next row holds while they agree.
+    // A row of logits for each guess and one more: each token is the model's, and the next row
+    // holds while they agree.
     bool agree = true;
     for (std::size_t row = 0; agree && !answer.ended(); ++row) {
       const std::int64_t id = answer.take(row_of(logits, static_cast<std::int64_t>(row)));
@@ -76,16 +80,19 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt, cons
   }
 }
 
-GenerateResult generate(const Model& model, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-                        const GenerateOptions& options, const std::function<void(std::string_view)>& on_text,
-                        StopCondition stop) {
+GenerateResult generate(const Model& model, const Tokenizer* tokenizer,
+                        const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+                        const std::function<void(std::string_view)>& on_text, StopCondition stop) {
   return Generator(model, tokenizer).generate(prompt, options, on_text, stop);
 }
 
 void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
   const auto fail = [](const std::string& what, const std::string& got, const std::string& want) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = what, .got = got, .want = want, .hint = "take a draft model with the model's tokenizer"});
+                {.what = what,
+                 .got = got,
+                 .want = want,
+                 .hint = "take a draft model with the model's tokenizer"});
   };
   if (model.size() != draft.size()) {
     fail("the draft model has a different vocabulary", std::to_string(draft.size()) + " tokens",
@@ -95,8 +102,8 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
     const std::string got = draft.token_bytes(id);
     const std::string want = model.token_bytes(id);
     if (got != want) {
-      fail("the draft model has a different vocabulary", quoted_text(got) + " as token " + std::to_string(id),
-           quoted_text(want));
+      fail("the draft model has a different vocabulary",
+           quoted_text(got) + " as token " + std::to_string(id), quoted_text(want));
     }
   }
 }

@@ -25,8 +25,9 @@ void check(const Tokenizer* tokenizer, const GenerateOptions& options) {
 
 }  // namespace
 
-Generation::Generation(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-                       const GenerateOptions& options, const std::function<void(std::string_view)>& on_text)
+Generation::Generation(const ModelConfig& config, const Tokenizer* tokenizer,
+                       const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+                       const std::function<void(std::string_view)>& on_text)
     : end_ids_(config.eos_token_ids),
       tokenizer_(tokenizer),
       sampler_(options.sampling),

@@ -13,12 +13,14 @@
 
 namespace anyaccel::llm {
 
-/// Takes tokens from logits until there is a reason to end. Not thread-safe; `tokenizer` lives as long.
+/// Takes tokens from logits until there is a reason to end. Not thread-safe; `tokenizer` lives as
+/// long.
 class Generation {
  public:
   /// Time counts from here. Throws as generate() does for prompt and options.
-  Generation(const ModelConfig& config, const Tokenizer* tokenizer, const std::vector<std::int64_t>& prompt,
-             const GenerateOptions& options, const std::function<void(std::string_view)>& on_text);
+  Generation(const ModelConfig& config, const Tokenizer* tokenizer,
+             const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
+             const std::function<void(std::string_view)>& on_text);
 
   /// Chooses a token after history() and returns it. Not after it ended.
   std::int64_t take(std::span<const float> logits);
@@ -26,7 +28,9 @@ class Generation {
   void interrupt();
   bool ended() const noexcept { return ended_; }
   /// So many tokens may still come.
-  std::int64_t left() const noexcept { return limit_ - static_cast<std::int64_t>(result_.ids.size()); }
+  std::int64_t left() const noexcept {
+    return limit_ - static_cast<std::int64_t>(result_.ids.size());
+  }
   /// The prompt and what was taken.
   const std::vector<std::int64_t>& history() const noexcept { return history_; }
   const Sampler& sampler() const noexcept { return sampler_; }

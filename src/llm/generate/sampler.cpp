@@ -20,14 +20,17 @@ struct Candidate {
 void check(bool good, const char* option, double got, const char* want) {
   if (good) return;
   throw Error(ErrorCode::invalid_argument, "generate",
-              {.what = std::string("option ") + option + " is out of range", .got = std::to_string(got), .want = want});
+              {.what = std::string("option ") + option + " is out of range",
+               .got = std::to_string(got),
+               .want = want});
 }
 
 /// Turns sorted logits into probabilities.
 void softmax(std::vector<Candidate>& candidates) {
   const double largest = candidates.front().value;
   double sum = 0;
-  for (Candidate& candidate : candidates) sum += candidate.value = std::exp(candidate.value - largest);
+  for (Candidate& candidate : candidates)
+    sum += candidate.value = std::exp(candidate.value - largest);
   for (Candidate& candidate : candidates) candidate.value /= sum;
 }
 
@@ -42,7 +45,8 @@ void keep(std::vector<Candidate>& candidates, std::size_t count) {
   throw Error(ErrorCode::device_error, "generate", {.what = "the model gave no usable logits"});
 }
 
-/// The first of the greatest; NaN counts as nothing. In lanes, which the compiler makes a vector of: for each token all of a vocabulary.
+/// The first of the greatest; NaN counts as nothing. In lanes, which the compiler makes a vector
+/// of: for each token all of a vocabulary.
 std::int64_t greatest(std::span<const float> logits) {
   constexpr std::size_t lanes = 16;
   constexpr float none = -std::numeric_limits<float>::infinity();
@@ -62,13 +66,13 @@ std::int64_t greatest(std::span<const float> logits) {
 }  // namespace
 
 Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
-  check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature", options.temperature,
-        "0 or more");
+  check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature",
+        options.temperature, "0 or more");
   check(options.top_k >= 0, "top-k", static_cast<double>(options.top_k), "0 or more");
   check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p, "above 0, at most 1");
   check(options.min_p >= 0 && options.min_p <= 1, "min-p", options.min_p, "0 to 1");
-  check(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0, "repetition-penalty",
-        options.repetition_penalty, "above 0");
+  check(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0,
+        "repetition-penalty", options.repetition_penalty, "above 0");
 }
 
 Sampler Sampler::fork() const {
@@ -81,7 +85,8 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   if (options_.temperature == 0 && options_.repetition_penalty == 1.0) return greatest(logits);
   std::vector<Candidate> candidates;
   candidates.reserve(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) candidates.push_back({logits[i], static_cast<std::int64_t>(i)});
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    candidates.push_back({logits[i], static_cast<std::int64_t>(i)});
   if (options_.repetition_penalty != 1.0) {
     for (const std::int64_t id : std::set<std::int64_t>(history.begin(), history.end())) {
       double& value = candidates[static_cast<std::size_t>(id)].value;
@@ -93,13 +98,16 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   });
   if (candidates.empty()) no_logits();
   const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.value != b.value ? a.value > b.value : a.id < b.id;  // equal ones by id: the same on every machine
+    return a.value != b.value ? a.value > b.value
+                              : a.id < b.id;  // equal ones by id: the same on every machine
   };
-  if (options_.temperature == 0) return std::min_element(candidates.begin(), candidates.end(), likelier)->id;
+  if (options_.temperature == 0)
+    return std::min_element(candidates.begin(), candidates.end(), likelier)->id;
   const std::size_t kept =
-      options_.top_k > 0 ? std::min(static_cast<std::size_t>(options_.top_k), candidates.size()) : candidates.size();
-  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept), candidates.end(),
-                    likelier);
+      options_.top_k > 0 ? std::min(static_cast<std::size_t>(options_.top_k), candidates.size())
+                         : candidates.size();
+  std::partial_sort(candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept),
+                    candidates.end(), likelier);
   candidates.resize(kept);
   for (Candidate& candidate : candidates) candidate.value /= options_.temperature;
   softmax(candidates);
@@ -111,7 +119,8 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   }
   if (options_.min_p > 0) {
     const double least = options_.min_p * candidates.front().value;
-    const auto end = std::find_if(candidates.begin(), candidates.end(), [&](auto& c) { return c.value < least; });
+    const auto end = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](auto& c) { return c.value < least; });
     keep(candidates, static_cast<std::size_t>(end - candidates.begin()));
   }
   double draw = random_.uniform();

@@ -16,7 +16,8 @@ class Sampler {
   /// Throws `invalid_argument` for options out of range.
   explicit Sampler(const SamplingOptions& options);
 
-  /// A token for `logits`, given the ids so far. `device_error` when all of them are NaN or minus infinity.
+  /// A token for `logits`, given the ids so far. `device_error` when all of them are NaN or minus
+  /// infinity.
   std::int64_t choose(std::span<const float> logits, std::span<const std::int64_t> history);
   /// One that draws what this one will draw.
   Sampler fork() const;

@@ -16,7 +16,8 @@ namespace {
 constexpr std::int64_t kMaxTopK = std::int64_t{1} << 31;
 constexpr std::int64_t kUsualTopK = 50;  // transformers', where the file has none
 
-constexpr const char* kKeys[] = {"do_sample", "temperature", "top_k", "top_p", "min_p", "repetition_penalty"};
+constexpr const char* kKeys[] = {"do_sample", "temperature", "top_k",
+                                 "top_p",     "min_p",       "repetition_penalty"};
 
 /// Values that choose tokens otherwise than we can: whoever compares texts should know.
 void warn_of_the_rest(const JsonReader& in, const Json& object) {
@@ -39,7 +40,8 @@ void warn_of_the_rest(const JsonReader& in, const Json& object) {
                                                    {"forced_eos_token_id", nullptr}};
   std::string ignored;
   for (const auto& [key, value] : harmless) {
-    if (in.has(key) && object[key] != value) ignored += (ignored.empty() ? "" : ", ") + std::string(key);
+    if (in.has(key) && object[key] != value)
+      ignored += (ignored.empty() ? "" : ", ") + std::string(key);
   }
   if (!ignored.empty()) log(LogLevel::warning, in.source() + ": not applied: " + ignored);
 }
@@ -50,7 +52,8 @@ SamplingOptions sampling_defaults(const std::filesystem::path& folder) {
   auto path = folder / "generation_config.json";
   std::error_code ignored;
   const bool own_file = std::filesystem::exists(path, ignored);
-  if (!own_file) path = folder / "config.json";  // where checkpoints had it before there was such a file
+  if (!own_file)
+    path = folder / "config.json";  // where checkpoints had it before there was such a file
   if (!own_file && !std::filesystem::exists(path, ignored)) return {};
   const Json object = read_json_object(path);
   const JsonReader in(object, path.string());
@@ -66,7 +69,8 @@ SamplingOptions sampling_defaults(const std::filesystem::path& folder) {
   try {
     const Sampler checked(options);
   } catch (const Error& error) {
-    throw Error(ErrorCode::corrupt, "sampling_defaults", {.what = path.string() + ": " + error.what()});
+    throw Error(ErrorCode::corrupt, "sampling_defaults",
+                {.what = path.string() + ": " + error.what()});
   }
   warn_of_the_rest(in, object);
   return options;

@@ -18,10 +18,11 @@ class Sequence {
   explicit Sequence(Model model) : model_(std::move(model)) {}
 
   const Model& model() const noexcept { return model_; }
-  /// Forgets what does not begin `ids`, and at least their last one, and makes room for `capacity` positions in all.
-  /// Returns how many positions are kept.
+  /// Forgets what does not begin `ids`, and at least their last one, and makes room for `capacity`
+  /// positions in all. Returns how many positions are kept.
   std::int64_t begin(std::span<const std::int64_t> ids, std::int64_t capacity);
-  /// The logits after each of the ids that follow, or after the last alone: float32 on the host, [ids or 1, vocab].
+  /// The logits after each of the ids that follow, or after the last alone: float32 on the host,
+  /// [ids or 1, vocab].
   at::Tensor append(std::span<const std::int64_t> ids, bool last_only);
   /// Forgets the positions from `length` on.
   void truncate(std::int64_t length);
@@ -39,8 +40,8 @@ inline std::span<const float> row_of(const at::Tensor& host, std::int64_t row) {
   return {host.const_data_ptr<float>() + static_cast<std::size_t>(row) * size, size};
 }
 
-/// Some rotations turn a longer sequence's keys otherwise than a shorter one's: then what was computed for one is not the
-/// other's. `from`, `to`: lengths.
+/// Some rotations turn a longer sequence's keys otherwise than a shorter one's: then what was
+/// computed for one is not the other's. `from`, `to`: lengths.
 bool same_rotation(const ModelConfig& config, std::int64_t from, std::int64_t to);
 
 }  // namespace anyaccel::llm

@@ -8,13 +8,15 @@
 
 namespace anyaccel::llm {
 
-/// Collects bytes and passes them on in whole UTF-8 characters, holding back what may be the beginning of a stop
-/// string. Bytes that are no UTF-8 become U+FFFD in what is passed on. Not thread-safe.
+/// Collects bytes and passes them on in whole UTF-8 characters, holding back what may be the
+/// beginning of a stop string. Bytes that are no UTF-8 become U+FFFD in what is passed on. Not
+/// thread-safe.
 class TextStream {
  public:
   TextStream(std::vector<std::string> stop, std::function<void(std::string_view)> sink);
 
-  /// Returns true when a stop string is complete: text() then ends in front of it and nothing more may be pushed.
+  /// Returns true when a stop string is complete: text() then ends in front of it and nothing more
+  /// may be pushed.
   bool push(std::string_view bytes);
   /// Passes on what was held back.
   void finish();

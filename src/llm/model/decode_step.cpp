@@ -20,8 +20,9 @@ namespace {
 
 constexpr int behind_layers = 6;  // a norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
-using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList, at::TensorList,
-                    at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, const std::optional<at::Tensor>&,
+using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList,
+                    at::TensorList, at::TensorList, at::IntArrayRef, at::IntArrayRef,
+                    at::IntArrayRef, const std::optional<at::Tensor>&,
                     const std::optional<at::Tensor>&, const std::string&);
 
 const c10::TypedOperatorHandle<Decode>& decode_op() {
@@ -32,7 +33,8 @@ const c10::TypedOperatorHandle<Decode>& decode_op() {
 bool known(const ModelConfig& config) {
   const bool experts = !config.expert_layers.empty();
   const bool known_experts = config.gated && config.expert_size > 0;
-  return config.norms_before && (!experts || known_experts) && config.head_dim <= ops::max_decode_head_dim;
+  return config.norms_before && (!experts || known_experts) &&
+         config.head_dim <= ops::max_decode_head_dim;
 }
 
 ops::DecoderConfig op_config(const ModelConfig& config) {
@@ -47,7 +49,9 @@ ops::DecoderConfig op_config(const ModelConfig& config) {
     out.first_head = narrow(config.first_head);
   }
   out.experts_per_token = config.expert_layers.empty() ? 0 : narrow(config.experts_per_token);
-  out.norm = config.layer_norm ? Norm::layer : config.norm_plus_one ? Norm::rms_plus_one : Norm::rms;
+  out.norm = config.layer_norm      ? Norm::layer
+             : config.norm_plus_one ? Norm::rms_plus_one
+                                    : Norm::rms;
   out.activation = static_cast<ops::DecoderConfig::Activation>(op_activation(config.activation));
   out.gated = config.gated;
   out.norms_after = config.norms_after;
@@ -108,7 +112,9 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
   // Halves of layers are without the norms that stand behind the sums.
-  if (weights.shards && config.norms_after && (!first.is_cpu() || weights.shards->sums().first.empty())) return nullptr;
+  if (weights.shards && config.norms_after &&
+      (!first.is_cpu() || weights.shards->sums().first.empty()))
+    return nullptr;
   std::unique_ptr<DecodeStep> step(new DecodeStep);
   const auto add_layer = [](List& list, const LayerWeights& layer) {
     Slots slots(list);
@@ -138,23 +144,29 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
     Slots(step->layers_.back()).none(behind_layers);
   }
   for (List* last : {&step->weights_, &step->last_})
-    Slots(*last).add(weights.norm).add(weights.norm_bias).linear(weights.head, weights.head_scales, {});
+    Slots(*last)
+        .add(weights.norm)
+        .add(weights.norm_bias)
+        .linear(weights.head, weights.head_scales, {});
   step->config_ = op_config(config);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    const double scale =
-        config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+    const double scale = config.attention_scale > 0
+                             ? config.attention_scale
+                             : 1 / std::sqrt(static_cast<double>(config.head_dim));
     step->layer_configs_.push_back(
         {.attention_scale = config.scale_by_layer ? scale / static_cast<double>(i + 1) : scale,
          .window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(i)]});
   }
   step->packed_ = ops::pack_decoder_config(step->config_, step->layer_configs_);
   step->outputs_ = weights.head.size(0);
-  const auto rows = ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
+  const auto rows =
+      ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
   // Devices have products of many rows that read no weight twice.
   step->prompt_rows_ = first.is_cpu() && rows > max_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
-  step->window_angles_ = step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
-                                                       [](std::int64_t window) { return window > 0; });
+  step->window_angles_ =
+      step->rotates_ && std::any_of(config.windows.begin(), config.windows.end(),
+                                    [](std::int64_t window) { return window > 0; });
   return step;
 }
 
@@ -166,7 +178,8 @@ struct Rows {
   std::vector<std::int64_t> past, rows;
 
   Rows(const at::Tensor& embedded, const std::vector<Segment>& segments)
-      : x(embedded.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true).view({embedded.size(1), embedded.size(2)})) {
+      : x(embedded.to(c10::kFloat, /*non_blocking=*/false, /*copy=*/true)
+              .view({embedded.size(1), embedded.size(2)})) {
     for (const Segment& segment : segments) {
       segment.cache->check_room(segment.time);
       past.push_back(segment.cache->length());
@@ -177,7 +190,8 @@ struct Rows {
 
 }  // namespace
 
-std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<Segment>& segments) const {
+std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope,
+                                           const std::vector<Segment>& segments) const {
   std::vector<at::Tensor> out;
   const auto add = [&](const auto& rows_of) {
     std::vector<at::Tensor> cosines, sines;
@@ -190,20 +204,24 @@ std::vector<at::Tensor> DecodeStep::angles(RopeTables& rope, const std::vector<S
     out.push_back(segments.size() == 1 ? sines[0] : at::cat(sines));
   };
   if (rotates_) add([&](std::int64_t past, std::int64_t time) { return rope.rows(past, time); });
-  if (window_angles_) add([&](std::int64_t past, std::int64_t time) { return rope.window_rows(past, time); });
+  if (window_angles_)
+    add([&](std::int64_t past, std::int64_t time) { return rope.window_rows(past, time); });
   return out;
 }
 
-at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments, bool last_only,
+at::Tensor DecodeStep::run(const at::Tensor& x, RopeTables& rope,
+                           const std::vector<Segment>& segments, bool last_only,
                            Shards* shards) const {
   if (!shards) return run_whole(x, rope, segments, last_only, {}, 0);
   const auto [group, sums] = shards->sums();
-  return shards->all_logits(sums && x.is_cpu() ? run_whole(x, rope, segments, last_only, group, sums)
-                                               : run_halves(x, rope, segments, last_only, *shards));
+  return shards->all_logits(sums && x.is_cpu()
+                                ? run_whole(x, rope, segments, last_only, group, sums)
+                                : run_halves(x, rope, segments, last_only, *shards));
 }
 
-at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
-                                 bool last_only, const std::string& group, std::int64_t sums) const {
+at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope,
+                                 const std::vector<Segment>& segments, bool last_only,
+                                 const std::string& group, std::int64_t sums) const {
   const Rows rows(x, segments);
   std::vector<at::Tensor> keys, values;
   for (const Segment& segment : segments) {
@@ -211,7 +229,8 @@ at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const st
     values.insert(values.end(), segment.cache->values().begin(), segment.cache->values().end());
   }
   const at::Tensor logits =
-      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_},
+                rows.x.options());
   std::vector<std::int64_t> summing;
   if (sums) {
     ops::DecoderConfig config = config_;
@@ -224,8 +243,9 @@ at::Tensor DecodeStep::run_whole(const at::Tensor& x, RopeTables& rope, const st
   return logits.unsqueeze(0);
 }
 
-at::Tensor DecodeStep::run_halves(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
-                                  bool last_only, Shards& shards) const {
+at::Tensor DecodeStep::run_halves(const at::Tensor& x, RopeTables& rope,
+                                  const std::vector<Segment>& segments, bool last_only,
+                                  Shards& shards) const {
   const Rows rows(x, segments);
   const std::vector<at::Tensor> turns = angles(rope, segments);
   const at::Tensor change = at::empty_like(rows.x);
@@ -240,14 +260,17 @@ at::Tensor DecodeStep::run_halves(const at::Tensor& x, RopeTables& rope, const s
       ops::DecoderConfig config = config_;
       config.part = part;
       decode_op().call(rows.x, layers_[i], keys, values, turns, rows.past, rows.rows,
-                       ops::pack_decoder_config(config, {layer_configs_[i]}), std::nullopt, change, {});
-      rows.x.add_(part == Part::attention ? shards.after_attention(change) : shards.after_feed_forward(change));
+                       ops::pack_decoder_config(config, {layer_configs_[i]}), std::nullopt, change,
+                       {});
+      rows.x.add_(part == Part::attention ? shards.after_attention(change)
+                                          : shards.after_feed_forward(change));
     }
   }
   const at::Tensor logits =
-      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_}, rows.x.options());
-  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows, ops::pack_decoder_config(config_, {}), logits,
-                   std::nullopt, {});
+      at::empty({last_only ? static_cast<std::int64_t>(segments.size()) : rows.x.size(0), outputs_},
+                rows.x.options());
+  decode_op().call(rows.x, last_, {}, {}, {}, rows.past, rows.rows,
+                   ops::pack_decoder_config(config_, {}), logits, std::nullopt, {});
   return logits.unsqueeze(0);
 }
 

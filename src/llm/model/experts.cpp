@@ -17,19 +17,22 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
   auto [shares, chosen] = at::topk(probabilities, config.experts_per_token, -1);
   if (config.normalize_experts) shares = shares.div(shares.sum(-1, /*keepdim=*/true));
 
-  // (token, expert) pairs in the order of their experts: each expert then has one product over neighbouring rows.
+  // (token, expert) pairs in the order of their experts: each expert then has one product over
+  // neighbouring rows.
   const at::Tensor pairs = chosen.to(c10::Device(c10::kCPU)).reshape({-1});
   const at::Tensor counts = at::bincount(pairs, {}, config.num_experts);
   const at::Tensor order = at::argsort(pairs, /*stable=*/true, 0, false);
   const at::Tensor tokens = order.div(config.experts_per_token, "floor").to(x.device());
   const at::Tensor inputs = rows.index_select(0, tokens);
-  const at::Tensor weights = shares.reshape({-1}).index_select(0, order.to(x.device())).unsqueeze(1);
+  const at::Tensor weights =
+      shares.reshape({-1}).index_select(0, order.to(x.device())).unsqueeze(1);
   at::Tensor out = at::zeros_like(rows);
   std::int64_t begin = 0;
   for (std::int64_t expert = 0; expert < config.num_experts; ++expert) {
     const std::int64_t count = counts.const_data_ptr<std::int64_t>()[expert];
     if (count == 0) continue;
-    const at::Tensor gate_up = at::linear(inputs.narrow(0, begin, count), layer.expert_gate_up.select(0, expert));
+    const at::Tensor gate_up =
+        at::linear(inputs.narrow(0, begin, count), layer.expert_gate_up.select(0, expert));
     const at::Tensor inner = activate_gate(gate_up, config.activation);
     const at::Tensor result =
         at::linear(inner, layer.expert_down.select(0, expert)).mul(weights.narrow(0, begin, count));

@@ -8,8 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// What the likeliest `experts_per_token` experts of each token of [batch, time, hidden] give, by their shares. The choice
-/// goes over the host, so it cannot be part of a captured graph.
+/// What the likeliest `experts_per_token` experts of each token of [batch, time, hidden] give, by
+/// their shares. The choice goes over the host, so it cannot be part of a captured graph.
 at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x);
 
 }  // namespace anyaccel::llm

@@ -17,11 +17,12 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// at::rms_norm takes as long in inference, and 1.5 to 4 times as long with its backward pass on a CPU
-// (benchmarks/torch_functions.bench.py).
+// at::rms_norm takes as long in inference, and 1.5 to 4 times as long with its backward pass on a
+// CPU (benchmarks/torch_functions.bench.py).
 class RmsNorm : public Function<RmsNorm> {
  public:
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight, double eps) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            double eps) {
     const at::Tensor wide = x.to(c10::kFloat);
     at::Tensor scale = at::linalg_vector_norm(wide, 2, at::IntArrayRef{-1}, /*keepdim=*/true);
     scale.square_().div_(static_cast<double>(x.size(-1))).add_(eps).rsqrt_();
@@ -40,7 +41,8 @@ class RmsNorm : public Function<RmsNorm> {
     const at::Tensor product = at::mul(gradient, normal).view({-1, width});
     const at::Tensor for_weight = product.sum(0);
     // d/dx: what changes the length of x goes away, the rest is scaled.
-    const at::Tensor along = at::mv(product, weight).div_(static_cast<double>(width)).view(saved[1].sizes());
+    const at::Tensor along =
+        at::mv(product, weight).div_(static_cast<double>(width)).view(saved[1].sizes());
     at::Tensor for_x = at::mul(gradient, weight).addcmul_(normal, along, -1).mul_(saved[1]);
     return {for_x.to(static_cast<c10::ScalarType>(context->saved_data["dtype"].toInt())),
             for_weight.to(saved[2].scalar_type()), at::Tensor()};
@@ -71,9 +73,10 @@ class SwiGlu : public Function<SwiGlu> {
   }
 };
 
-/// Rotates pairs (i, i + half) of the first 2 * half values of each head, [batch, time, heads, head_dim], by +sin or -sin
-/// into `out`; half is what the tables have. The rest is copied.
-void rotate_into(at::Tensor& out, const at::Tensor& in, const at::Tensor& cos, const at::Tensor& sin, double sign) {
+/// Rotates pairs (i, i + half) of the first 2 * half values of each head, [batch, time, heads,
+/// head_dim], by +sin or -sin into `out`; half is what the tables have. The rest is copied.
+void rotate_into(at::Tensor& out, const at::Tensor& in, const at::Tensor& cos,
+                 const at::Tensor& sin, double sign) {
   const auto half = cos.size(-1);
   const auto rest = in.size(-1) - 2 * half;
   if (rest > 0) out.narrow(-1, 2 * half, rest).copy_(in.narrow(-1, 2 * half, rest));
@@ -87,21 +90,26 @@ void rotate_into(at::Tensor& out, const at::Tensor& in, const at::Tensor& cos, c
 
 class RotarySplit : public Function<RotarySplit> {
  public:
-  static variable_list forward(AutogradContext* context, const at::Tensor& qkv, const at::Tensor& cos,
-                               const at::Tensor& sin, std::int64_t heads, std::int64_t kv_heads) {
+  static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
+                               const at::Tensor& cos, const at::Tensor& sin, std::int64_t heads,
+                               std::int64_t kv_heads) {
     const auto all = heads + 2 * kv_heads;
     const auto width = qkv.size(-1) / all;
     const at::Tensor in = qkv.view({qkv.size(0), qkv.size(1), all, width});
     const at::Tensor c = cos.to(qkv.scalar_type()).unsqueeze(1);
     const at::Tensor s = sin.to(qkv.scalar_type()).unsqueeze(1);
-    at::Tensor rotated = at::empty_like(in.narrow(2, 0, heads + kv_heads), at::MemoryFormat::Contiguous);
+    at::Tensor rotated =
+        at::empty_like(in.narrow(2, 0, heads + kv_heads), at::MemoryFormat::Contiguous);
     rotate_into(rotated, in.narrow(2, 0, heads + kv_heads), c, s, 1.0);
     context->save_for_backward({c, s});
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
     // The value is copied: an output that looks into an input would tie the two in autograd.
-    return {rotated.narrow(2, 0, heads).transpose(1, 2), rotated.narrow(2, heads, kv_heads).transpose(1, 2),
-            in.narrow(2, heads + kv_heads, kv_heads).clone(at::MemoryFormat::Contiguous).transpose(1, 2)};
+    return {rotated.narrow(2, 0, heads).transpose(1, 2),
+            rotated.narrow(2, heads, kv_heads).transpose(1, 2),
+            in.narrow(2, heads + kv_heads, kv_heads)
+                .clone(at::MemoryFormat::Contiguous)
+                .transpose(1, 2)};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -109,13 +117,15 @@ class RotarySplit : public Function<RotarySplit> {
     const auto heads = context->saved_data["heads"].toInt();
     const auto kv_heads = context->saved_data["kv_heads"].toInt();
     const at::Tensor query = gradients[0].transpose(1, 2);
-    at::Tensor result = at::empty({query.size(0), query.size(1), heads + 2 * kv_heads, query.size(3)}, query.options());
+    at::Tensor result = at::empty(
+        {query.size(0), query.size(1), heads + 2 * kv_heads, query.size(3)}, query.options());
     at::Tensor for_query = result.narrow(2, 0, heads);
     at::Tensor for_key = result.narrow(2, heads, kv_heads);
     rotate_into(for_query, query, saved[0], saved[1], -1.0);
     rotate_into(for_key, gradients[1].transpose(1, 2), saved[0], saved[1], -1.0);
     result.narrow(2, heads + kv_heads, kv_heads).copy_(gradients[2].transpose(1, 2));
-    return {result.view({query.size(0), query.size(1), -1}), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {result.view({query.size(0), query.size(1), -1}), at::Tensor(), at::Tensor(),
+            at::Tensor(), at::Tensor()};
   }
 };
 
@@ -127,8 +137,10 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
 
 at::Tensor swiglu(const at::Tensor& gate_up) { return SwiGlu::apply(gate_up); }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv, const at::Tensor& cos,
-                                                            const at::Tensor& sin, std::int64_t heads,
+std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
+                                                            const at::Tensor& cos,
+                                                            const at::Tensor& sin,
+                                                            std::int64_t heads,
                                                             std::int64_t kv_heads) {
   auto parts = RotarySplit::apply(qkv, cos, sin, heads, kv_heads);
   return {parts[0], parts[1], parts[2]};

@@ -21,7 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t min_step = 256;  // of the reach; longer sequences take an eighth of themselves
+constexpr std::int64_t min_step =
+    256;  // of the reach; longer sequences take an eighth of themselves
 
 std::string text_of(const std::exception& error) {
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
@@ -42,11 +43,13 @@ DecodeWay decode_way() {
   if (name == "auto") return DecodeWay::automatic;
   if (name == "graph") return DecodeWay::graph;
   if (name == "plain") return DecodeWay::plain;
-  throw Error(ErrorCode::invalid_argument, "ANYACCEL_DECODE",
-              {.what = "no way to compute a new token", .got = name, .want = "auto, graph or plain"});
+  throw Error(
+      ErrorCode::invalid_argument, "ANYACCEL_DECODE",
+      {.what = "no way to compute a new token", .got = name, .want = "auto, graph or plain"});
 }
 
-NextToken::NextToken(at::Tensor position, std::int64_t reach, const Rotation& table, const Rotation& window_table)
+NextToken::NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
+                     const Rotation& window_table)
     : position_(std::move(position)), reach_(reach), table_(table), window_table_(window_table) {}
 
 at::Tensor NextToken::row(const at::Tensor& table, std::int64_t offset) const {
@@ -61,7 +64,8 @@ Rotation NextToken::rows_of(const Rotation& table) const {
 const NextToken::Seen& NextToken::seen(std::int64_t window, const at::TensorOptions& options) {
   Seen& seen = seen_[window];
   if (seen.mask.defined()) return seen;
-  // A short window's keys are gathered; where it is most of the reach, looking at all of it costs less than copies.
+  // A short window's keys are gathered; where it is most of the reach, looking at all of it costs
+  // less than copies.
   const bool gathers = window > 0 && 2 * window < reach_;
   at::Tensor places = at::arange(gathers ? window : reach_, position_.options());
   at::Tensor hidden;
@@ -73,20 +77,22 @@ const NextToken::Seen& NextToken::seen(std::int64_t window, const at::TensorOpti
     hidden = places.gt(position_);
     if (window > 0) hidden = hidden.logical_or(places.le(position_.sub(window)));
   }
-  seen.mask =
-      at::zeros({1, 1, 1, places.size(0)}, options).masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  seen.mask = at::zeros({1, 1, 1, places.size(0)}, options)
+                  .masked_fill(hidden, -std::numeric_limits<double>::infinity());
   return seen;
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache, std::int64_t layer,
-                                                                 const at::Tensor& key, const at::Tensor& value,
+                                                                 const at::Tensor& key,
+                                                                 const at::Tensor& value,
                                                                  std::int64_t window) {
   const auto index = static_cast<std::size_t>(layer);
   at::Tensor keys = cache.keys()[index], values = cache.values()[index];
   keys.index_copy_(2, position_, key);
   values.index_copy_(2, position_, value);
   const Seen& look = seen(window, key.options());
-  if (look.places.defined()) return {keys.index_select(2, look.places), values.index_select(2, look.places), look.mask};
+  if (look.places.defined())
+    return {keys.index_select(2, look.places), values.index_select(2, look.places), look.mask};
   return {keys.narrow(2, 0, reach_), values.narrow(2, 0, reach_), look.mask};
 }
 
@@ -94,20 +100,22 @@ bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::in
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
   // A synchronized device's capture keeps all values at once: here each matrix as floats.
-  if (weights.quantized && get_accelerator().is_synchronized_device() && !has_integer_ops(weights.embedding))
+  if (weights.quantized && get_accelerator().is_synchronized_device() &&
+      !has_integer_ops(weights.embedding))
     return false;
   return std::none_of(weights.layers.begin(), weights.layers.end(),
                       [](const LayerWeights& layer) { return layer.router.defined(); });
 }
 
 std::int64_t GraphStep::reach_of(std::int64_t length, std::int64_t capacity) {
-  const auto eighth = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(length)) / 8);
+  const auto eighth =
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(length)) / 8);
   const std::int64_t step = std::max(min_step, eighth);
   return std::min(capacity, (length + step - 1) / step * step);
 }
 
-GraphStep::Work GraphStep::make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach,
-                                     std::int64_t length) {
+GraphStep::Work GraphStep::make_work(const ModelConfig& config, RopeTables& rope,
+                                     std::int64_t reach, std::int64_t length) {
   Work work{get_accelerator().create_graph(), reach, {}, {}};
   if (config.learned_positions) return work;
   work.table = rope.tables(length, reach);
@@ -126,12 +134,13 @@ void GraphStep::capture(Work& work, const Pass& pass) {
   logits_.copy_(pass(next, id_));
   scope.end();
   ++captures_;
-  log(LogLevel::debug,
-      "the pass over a new token was captured, for up to " + std::to_string(work.reach) + " positions");
+  log(LogLevel::debug, "the pass over a new token was captured, for up to " +
+                           std::to_string(work.reach) + " positions");
 }
 
-std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                                         const at::Tensor& id, KvCache& cache, const Pass& pass) {
+std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConfig& config,
+                                         RopeTables& rope, const at::Tensor& id, KvCache& cache,
+                                         const Pass& pass) {
   cache.check_room(1);
   if (owner_ != weights.step) *this = GraphStep();
   owner_ = weights.step;

@@ -1,4 +1,5 @@
-// One sequence's next token as a captured graph, for accelerators that have graphs and no op for it: launches cost the host one call.
+// One sequence's next token as a captured graph, for accelerators that have graphs and no op for
+// it: launches cost the host one call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -34,22 +35,27 @@ DecodeWay decode_way();
 /// Cosines and sines, a row for each position.
 using Rotation = std::pair<at::Tensor, at::Tensor>;
 
-/// Where a sequence's next token stands, in one pass. The position is a value on the device, so that a pass which was captured can be
-/// replayed for another one; what attention looks at is the first `reach` positions, those behind the token's own masked out.
+/// Where a sequence's next token stands, in one pass. The position is a value on the device, so
+/// that a pass which was captured can be replayed for another one; what attention looks at is the
+/// first `reach` positions, those behind the token's own masked out.
 class NextToken {
  public:
   /// `position`: int64 [1].
-  NextToken(at::Tensor position, std::int64_t reach, const Rotation& table, const Rotation& window_table);
+  NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
+            const Rotation& window_table);
 
   /// Rows of the tables; undefined where the tables are.
   Rotation rotation() const { return rows_of(table_); }
   Rotation window_rotation() const { return rows_of(window_table_); }
   /// The row of a table that has `offset` rows in front of the first position's, [1, width].
   at::Tensor row(const at::Tensor& table, std::int64_t offset) const;
-  /// Stores the token's key and value [1, kv_heads, 1, head_dim] in a layer of the cache. Returns keys and values to look at, and what
-  /// is added to their scores, [1, 1, 1, positions]: 0, or minus infinity where the token sees nothing. `window`: 0 for everything.
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> append(KvCache& cache, std::int64_t layer, const at::Tensor& key,
-                                                        const at::Tensor& value, std::int64_t window);
+  /// Stores the token's key and value [1, kv_heads, 1, head_dim] in a layer of the cache. Returns
+  /// keys and values to look at, and what is added to their scores, [1, 1, 1, positions]: 0, or
+  /// minus infinity where the token sees nothing. `window`: 0 for everything.
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> append(KvCache& cache, std::int64_t layer,
+                                                        const at::Tensor& key,
+                                                        const at::Tensor& value,
+                                                        std::int64_t window);
 
  private:
   struct Seen {
@@ -65,23 +71,25 @@ class NextToken {
   std::map<std::int64_t, Seen> seen_;  ///< layers of the same window share theirs
 };
 
-/// The graphs of one cache: they read and write its memory. The first token of a reach is computed as usual, the second captures, and
-/// from then on each is a replay. Not thread-safe.
+/// The graphs of one cache: they read and write its memory. The first token of a reach is computed
+/// as usual, the second captures, and from then on each is a replay. Not thread-safe.
 class GraphStep {
  public:
   /// The logits [1, 1, vocab] of an id [1, 1] behind a sequence.
   using Pass = std::function<at::Tensor(NextToken& next, const at::Tensor& id)>;
 
-  /// Whether the next token behind `length` positions can go this way. Not where ranks hold the model, experts are chosen over the
-  /// host, angles change with each position, host memory has no op for its integer matrices, or something failed before.
+  /// Whether the next token behind `length` positions can go this way. Not where ranks hold the
+  /// model, experts are chosen over the host, angles change with each position, host memory has no
+  /// op for its integer matrices, or something failed before.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 
-  /// How many positions attention looks at when it has to look at `length` of them: few different ones, since each is a graph.
+  /// How many positions attention looks at when it has to look at `length` of them: few different
+  /// ones, since each is a graph.
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
-  /// What `pass` gives for the id behind the cache's positions. The new position is stored but does not count yet. Nothing where the
-  /// accelerator has no graphs or no kernel of an op for it, or the pass cannot be captured, which is told in a warning; takes() is
-  /// false from then on.
+  /// What `pass` gives for the id behind the cache's positions. The new position is stored but does
+  /// not count yet. Nothing where the accelerator has no graphs or no kernel of an op for it, or
+  /// the pass cannot be captured, which is told in a warning; takes() is false from then on.
   std::optional<at::Tensor> run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                 const at::Tensor& id, KvCache& cache, const Pass& pass);
 
@@ -94,9 +102,11 @@ class GraphStep {
     std::int64_t reach;
     Rotation table, window_table;  ///< kept: rope makes other ones when it needs longer ones
   };
-  using Works = std::map<std::pair<std::int64_t, std::int64_t>, Work>;  ///< by reach and what the angles are for
+  using Works = std::map<std::pair<std::int64_t, std::int64_t>,
+                         Work>;  ///< by reach and what the angles are for
 
-  Work make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach, std::int64_t length);
+  Work make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach,
+                 std::int64_t length);
   void set_inputs(const at::Tensor& id, KvCache& cache);
   void capture(Work& work, const Pass& pass);
   void give_up(LogLevel level, const std::exception& error);

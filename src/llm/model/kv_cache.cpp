@@ -10,7 +10,8 @@
 
 namespace anyaccel::llm {
 
-KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity, c10::ScalarType dtype)
+KvCache::KvCache(const ModelConfig& config, std::int64_t batch, std::int64_t capacity,
+                 c10::ScalarType dtype)
     : capacity_(capacity), written_(capacity) {
   const auto options = at::TensorOptions().dtype(dtype).device(get_accelerator().torch_device());
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
@@ -27,7 +28,8 @@ void KvCache::check_room(std::int64_t time) const {
                .want = "at most " + std::to_string(capacity_)});
 }
 
-std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key, const at::Tensor& value) {
+std::pair<at::Tensor, at::Tensor> KvCache::append(std::int64_t layer, const at::Tensor& key,
+                                                  const at::Tensor& value) {
   const std::int64_t time = key.size(2);
   const auto index = static_cast<std::size_t>(layer);
   check_room(time);
@@ -41,7 +43,8 @@ void KvCache::reserve(std::int64_t capacity) {
   if (capacity <= capacity_) return;
   for (std::vector<at::Tensor>* layers : {&keys_, &values_}) {
     for (at::Tensor& layer : *layers) {
-      const at::Tensor larger = at::empty({layer.size(0), layer.size(1), capacity, layer.size(3)}, layer.options());
+      const at::Tensor larger =
+          at::empty({layer.size(0), layer.size(1), capacity, layer.size(3)}, layer.options());
       larger.narrow(2, 0, length_).copy_(layer.narrow(2, 0, length_));
       layer = larger;
     }

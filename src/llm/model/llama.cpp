@@ -35,22 +35,31 @@ struct BatchSequence {
   KvCache* cache;                  ///< null: none, for a sequence from its beginning
   std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
   Masks masks;
-  NextToken* next = nullptr;  ///< set: one token, whose position is a value on the device, and not `past`
+  NextToken* next =
+      nullptr;  ///< set: one token, whose position is a value on the device, and not `past`
 };
 
-at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config, const at::Tensor& bias = {}) {
-  if (config.layer_norm) return at::layer_norm(x, {x.size(-1)}, maybe(weight), maybe(bias), config.rms_norm_eps);
+at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config,
+                const at::Tensor& bias = {}) {
+  if (config.layer_norm)
+    return at::layer_norm(x, {x.size(-1)}, maybe(weight), maybe(bias), config.rms_norm_eps);
   if (!config.norm_plus_one) return rms_norm(x, weight, config.rms_norm_eps);
-  return rms_norm(x.to(c10::kFloat), weight.to(c10::kFloat).add(1.0), config.rms_norm_eps).to(x.scalar_type());
+  return rms_norm(x.to(c10::kFloat), weight.to(c10::kFloat).add(1.0), config.rms_norm_eps)
+      .to(x.scalar_type());
 }
 
-at::Tensor soft_cap(const at::Tensor& x, double cap) { return cap > 0 ? x.div(cap).tanh().mul(cap) : x; }
+at::Tensor soft_cap(const at::Tensor& x, double cap) {
+  return cap > 0 ? x.div(cap).tanh().mul(cap) : x;
+}
 
-/// Attention with capped scores, which torch has no kernel for. `mask`: none when everything is seen.
+/// Attention with capped scores, which torch has no kernel for. `mask`: none when everything is
+/// seen.
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
   const std::int64_t groups = query.size(1) / key.size(1);
-  const auto repeated = [&](const at::Tensor& in) { return groups == 1 ? in : in.repeat_interleave(groups, 1); };
+  const auto repeated = [&](const at::Tensor& in) {
+    return groups == 1 ? in : in.repeat_interleave(groups, 1);
+  };
   at::Tensor scores = soft_cap(at::matmul(query, repeated(key).transpose(2, 3)).mul(scale), cap);
   if (mask && mask->scalar_type() != c10::kBool) {
     scores = scores.add(*mask);
@@ -62,29 +71,34 @@ at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, cons
 }
 
 /// qkv with every head of query and key normalized.
-at::Tensor normalize_heads(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& qkv) {
+at::Tensor normalize_heads(const LayerWeights& layer, const ModelConfig& config,
+                           const at::Tensor& qkv) {
   const std::int64_t heads = config.num_heads;
   const std::int64_t kv_heads = config.num_kv_heads;
   const at::Tensor in = qkv.view({qkv.size(0), qkv.size(1), heads + 2 * kv_heads, config.head_dim});
-  return at::cat(
-             {norm(in.narrow(2, 0, heads), layer.query_norm, config),
-              norm(in.narrow(2, heads, kv_heads), layer.key_norm, config), in.narrow(2, heads + kv_heads, kv_heads)},
-             2)
+  return at::cat({norm(in.narrow(2, 0, heads), layer.query_norm, config),
+                  norm(in.narrow(2, heads, kv_heads), layer.key_norm, config),
+                  in.narrow(2, heads + kv_heads, kv_heads)},
+                 2)
       .view(qkv.sizes());
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv, const ModelConfig& config) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv,
+                                                           const ModelConfig& config) {
   const std::int64_t heads = config.num_heads;
   const std::int64_t kv_heads = config.num_kv_heads;
-  const at::Tensor all = qkv.view({qkv.size(0), qkv.size(1), heads + 2 * kv_heads, config.head_dim}).transpose(1, 2);
-  return {all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads), all.narrow(1, heads + kv_heads, kv_heads)};
+  const at::Tensor all =
+      qkv.view({qkv.size(0), qkv.size(1), heads + 2 * kv_heads, config.head_dim}).transpose(1, 2);
+  return {all.narrow(1, 0, heads), all.narrow(1, heads, kv_heads),
+          all.narrow(1, heads + kv_heads, kv_heads)};
 }
 
 /// Of the layer's scores; none for torch's own.
 std::optional<double> score_scale(const ModelConfig& config, std::int64_t index) {
   if (config.attention_scale <= 0 && !config.scale_by_layer) return std::nullopt;
-  const double scale =
-      config.attention_scale > 0 ? config.attention_scale : 1 / std::sqrt(static_cast<double>(config.head_dim));
+  const double scale = config.attention_scale > 0
+                           ? config.attention_scale
+                           : 1 / std::sqrt(static_cast<double>(config.head_dim));
   return config.scale_by_layer ? scale / static_cast<double>(index + 1) : scale;
 }
 
@@ -92,27 +106,32 @@ at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
   return rows.size() == 1 ? rows[0] : at::cat(rows, axis);
 }
 
-/// Attention over what is seen. `mask`: true for what is, or what is added to the scores; none for everything, or the triangle.
-at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-               const std::optional<at::Tensor>& mask, bool causal, std::int64_t index) {
+/// Attention over what is seen. `mask`: true for what is, or what is added to the scores; none for
+/// everything, or the triangle.
+at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key,
+               const at::Tensor& value, const std::optional<at::Tensor>& mask, bool causal,
+               std::int64_t index) {
   if (config.attention_softcap > 0)
-    return capped_attention(query, key, value, mask, config.attention_scale, config.attention_softcap);
-  return at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal, score_scale(config, index),
+    return capped_attention(query, key, value, mask, config.attention_scale,
+                            config.attention_softcap);
+  return at::scaled_dot_product_attention(query, key, value, mask, 0.0, causal,
+                                          score_scale(config, index),
                                           /*enable_gqa=*/query.size(1) != key.size(1));
 }
 
 /// Keys or values of each query head, where a rank's heads do not divide among them.
 at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
   if (config.head_group == 0) return shared;
-  const at::Tensor heads =
-      at::arange(config.first_head, config.first_head + config.num_heads, shared.options().dtype(c10::kLong));
+  const at::Tensor heads = at::arange(config.first_head, config.first_head + config.num_heads,
+                                      shared.options().dtype(c10::kLong));
   return shared.index_select(1, heads.floor_divide(config.head_group));
 }
 
 /// What one sequence's new tokens see, [batch, heads, time, head_dim].
-at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key, at::Tensor value,
-                  std::int64_t index, BatchSequence& part) {
-  const std::int64_t window = config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
+at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key,
+                  at::Tensor value, std::int64_t index, BatchSequence& part) {
+  const std::int64_t window =
+      config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
   if (part.next) {
     const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
     // Heads that share a key become rows: kernels that take a mask need not repeat the keys then.
@@ -124,20 +143,23 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
     key = key.narrow(2, key.size(2) - window, window);
     value = value.narrow(2, value.size(2) - window, window);
   }
-  const std::optional<at::Tensor> mask = part.masks.of(window, /*always=*/config.attention_softcap > 0);
-  // One new token sees everything that is left; from an empty cache the plain triangle holds; else the mask says.
+  const std::optional<at::Tensor> mask =
+      part.masks.of(window, /*always=*/config.attention_softcap > 0);
+  // One new token sees everything that is left; from an empty cache the plain triangle holds; else
+  // the mask says.
   return mix(config, query, for_heads(config, key), for_heads(config, value), mask,
              /*causal=*/!mask && query.size(2) > 1, index);
 }
 
-at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x, const at::Tensor& cos,
-                     const at::Tensor& sin, std::int64_t index, std::vector<BatchSequence>& parts) {
+at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x,
+                     const at::Tensor& cos, const at::Tensor& sin, std::int64_t index,
+                     std::vector<BatchSequence>& parts) {
   at::Tensor qkv = layer.qkv.defined() ? linear(x, layer.qkv, layer.qkv_scales, layer.qkv_bias)
                                        : linear(x, layer.qkv_parts, layer.qkv_bias);
   if (config.query_key_norm) qkv = normalize_heads(layer, config, qkv);
-  const auto [query, key, value] = config.learned_positions
-                                       ? split_heads(qkv, config)
-                                       : rotary_split(qkv, cos, sin, config.num_heads, config.num_kv_heads);
+  const auto [query, key, value] =
+      config.learned_positions ? split_heads(qkv, config)
+                               : rotary_split(qkv, cos, sin, config.num_heads, config.num_kv_heads);
   std::vector<at::Tensor> mixed;
   for (BatchSequence& part : parts) {
     const auto own = [&](const at::Tensor& all) {
@@ -145,18 +167,18 @@ at::Tensor attention(const LayerWeights& layer, const ModelConfig& config, const
     };
     mixed.push_back(attend(config, own(query), own(key), own(value), index, part));
   }
-  const at::Tensor rows =
-      joined(mixed, 2).transpose(1, 2).reshape({x.size(0), x.size(1), config.num_heads * config.head_dim});
+  const at::Tensor rows = joined(mixed, 2).transpose(1, 2).reshape(
+      {x.size(0), x.size(1), config.num_heads * config.head_dim});
   return linear(rows, layer.output, layer.output_scales, layer.output_bias);
 }
 
 at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x) {
   if (layer.router.defined()) return run_experts(layer, config, x);
-  const at::Tensor gate_up = layer.gate_up.defined()
-                                 ? linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias)
-                                 : linear(x, layer.gate_up_parts, layer.gate_up_bias);
-  const at::Tensor inner =
-      config.gated ? activate_gate(gate_up, config.activation) : activate(gate_up, config.activation);
+  const at::Tensor gate_up =
+      layer.gate_up.defined() ? linear(x, layer.gate_up, layer.gate_up_scales, layer.gate_up_bias)
+                              : linear(x, layer.gate_up_parts, layer.gate_up_bias);
+  const at::Tensor inner = config.gated ? activate_gate(gate_up, config.activation)
+                                        : activate(gate_up, config.activation);
   return linear(inner, layer.down, layer.down_scales, layer.down_bias);
 }
 
@@ -174,15 +196,17 @@ Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
 
 at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Tensor& ids,
                  const std::vector<BatchSequence>& parts) {
-  at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids) : at::embedding(weights.embedding, ids);
+  at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids)
+                                : at::embedding(weights.embedding, ids);
   // As a tensor: the factor is rounded to the model's dtype, as transformers does.
   if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
   if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
   if (!config.learned_positions) return x;
   std::vector<at::Tensor> rows;
   for (const BatchSequence& part : parts) {
-    rows.push_back(part.next ? part.next->row(weights.positions, config.position_offset)
-                             : weights.positions.narrow(0, config.position_offset + part.past, part.time));
+    rows.push_back(
+        part.next ? part.next->row(weights.positions, config.position_offset)
+                  : weights.positions.narrow(0, config.position_offset + part.past, part.time));
   }
   return x.add(joined(rows, 0));
 }
@@ -196,8 +220,9 @@ at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const 
 }
 
 /// The values behind the last layer, [batch, time, hidden].
-at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
-                      std::vector<BatchSequence>& parts, const DropoutMasks* masks) {
+at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                      const at::Tensor& ids, std::vector<BatchSequence>& parts,
+                      const DropoutMasks* masks) {
   Rotation rotation, window_rotation;
   if (!config.learned_positions) {
     rotation = rotation_of(parts, [&](const BatchSequence& part) {
@@ -210,7 +235,8 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
   at::Tensor x = embed(weights, config, ids, parts);
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const LayerWeights& layer = weights.layers[i];
-    const auto& [cos, sin] = !config.windows.empty() && config.windows[i] > 0 ? window_rotation : rotation;
+    const auto& [cos, sin] =
+        !config.windows.empty() && config.windows[i] > 0 ? window_rotation : rotation;
     const auto input_norm = [&](const at::Tensor& in) {
       return norm(in, layer.input_norm, config, layer.input_norm_bias);
     };
@@ -218,7 +244,8 @@ at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTab
       return norm(in, layer.post_norm, config, layer.post_norm_bias);
     };
     const at::Tensor normed = config.norms_before ? input_norm(x) : x;
-    at::Tensor change = attention(layer, config, normed, cos, sin, static_cast<std::int64_t>(i), parts);
+    at::Tensor change =
+        attention(layer, config, normed, cos, sin, static_cast<std::int64_t>(i), parts);
     if (weights.shards) change = weights.shards->after_attention(change);
     if (config.norms_after) change = norm(change, layer.after_attention, config);
     if (masks) change = change.mul((*masks)[2 * i]);
@@ -253,8 +280,9 @@ const DecodeStep* step_of(const Weights& weights, const ModelConfig& config) {
 }
 
 /// Logits of new tokens [1, rows or segments, vocab], all layers in one op.
-at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                    const at::Tensor& ids, const std::vector<Segment>& segments, bool last_only) {
+at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
+                    RopeTables& rope, const at::Tensor& ids, const std::vector<Segment>& segments,
+                    bool last_only) {
   const at::Tensor x = embed(weights, config, ids, parts_of(segments, ids.device()));
   const at::Tensor logits = step.run(x, rope, segments, last_only, weights.shards.get());
   for (const Segment& segment : segments) segment.cache->advance(segment.time);
@@ -262,11 +290,13 @@ at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelC
 }
 
 /// The same of a sequence's many, so many at a time.
-at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                      const at::Tensor& ids, KvCache& cache, bool last_only, std::int64_t rows_at_once) {
+at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
+                      RopeTables& rope, const at::Tensor& ids, KvCache& cache, bool last_only,
+                      std::int64_t rows_at_once) {
   std::vector<at::Tensor> logits;
   for (const at::Tensor& piece : ids.split(rows_at_once, 1)) {
-    const at::Tensor rows = run_step(step, weights, config, rope, piece, {{&cache, piece.size(1)}}, last_only);
+    const at::Tensor rows =
+        run_step(step, weights, config, rope, piece, {{&cache, piece.size(1)}}, last_only);
     if (last_only) logits.clear();
     logits.push_back(rows);
   }
@@ -277,27 +307,33 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
   // These turn the first tokens of a long prompt otherwise than they would turn them alone.
-  const bool by_length = config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
+  const bool by_length =
+      config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
   return time <= step->prompt_rows() || !by_length;
 }
 
 /// The segments' last logits [1, segments, vocab], in one pass.
-at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                        const at::Tensor& ids, const std::vector<Segment>& segments) {
+at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config,
+                        RopeTables& rope, const at::Tensor& ids,
+                        const std::vector<Segment>& segments) {
   if (step && DecodeStep::takes(ids.size(1)))
     return run_step(*step, weights, config, rope, ids, segments, /*last_only=*/true);
   if (segments.size() == 1 && takes_prompt(step, config, ids.size(1)))
-    return run_pieces(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true, step->prompt_rows());
+    return run_pieces(*step, weights, config, rope, ids, *segments[0].cache, /*last_only=*/true,
+                      step->prompt_rows());
   std::vector<BatchSequence> parts = parts_of(segments, ids.device());
   const at::Tensor rows = run_layers(weights, config, rope, ids, parts, nullptr);
   std::vector<at::Tensor> last;
-  for (const BatchSequence& part : parts) last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
+  for (const BatchSequence& part : parts)
+    last.push_back(rows.narrow(1, part.begin + part.time - 1, 1));
   return last_logits(weights, config, joined(last, 1));
 }
 
-/// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it goes alone, those of few tokens as
-/// many at once as the op takes: then what a sequence gets does not depend on the others, to the bit.
-std::vector<std::vector<std::size_t>> passes_of(bool has_step, const std::vector<Segment>& segments) {
+/// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it
+/// goes alone, those of few tokens as many at once as the op takes: then what a sequence gets does
+/// not depend on the others, to the bit.
+std::vector<std::vector<std::size_t>> passes_of(bool has_step,
+                                                const std::vector<Segment>& segments) {
   std::vector<std::vector<std::size_t>> passes, plain;
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < segments.size(); ++i) {
@@ -319,19 +355,22 @@ std::vector<std::vector<std::size_t>> passes_of(bool has_step, const std::vector
 
 }  // namespace
 
-at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, RopeTables& rope, const at::Tensor& ids,
-                         KvCache* cache, bool last_only, const DropoutMasks* masks) {
+at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, RopeTables& rope,
+                         const at::Tensor& ids, KvCache* cache, bool last_only,
+                         const DropoutMasks* masks) {
   const std::int64_t past = cache ? cache->length() : 0;
   const std::int64_t time = ids.size(1);
   const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
-    // Guesses that are checked: each has the bits that it would have one by one, however many they are.
+    // Guesses that are checked: each has the bits that it would have one by one, however many they
+    // are.
     if (cache && (!last_only || DecodeStep::takes(time)))
       return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::max_rows);
     if (takes_prompt(step, config, time)) {
       std::optional<KvCache> own;
       if (!cache) own.emplace(config, 1, time, weights.embedding.scalar_type());
-      return run_pieces(*step, weights, config, rope, ids, cache ? *cache : *own, last_only, step->prompt_rows());
+      return run_pieces(*step, weights, config, rope, ids, cache ? *cache : *own, last_only,
+                        step->prompt_rows());
     }
   }
   std::vector<BatchSequence> parts = {{cache, past, 0, time, Masks(past, time, ids.device())}};
@@ -351,11 +390,13 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   return last_logits(weights, config, x);
 }
 
-at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config, RopeTables& rope,
-                                  const at::Tensor& ids, const std::vector<Segment>& segments) {
+at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config,
+                                  RopeTables& rope, const at::Tensor& ids,
+                                  const std::vector<Segment>& segments) {
   const DecodeStep* step = c10::GradMode::is_enabled() ? nullptr : step_of(weights, config);
   const auto passes = passes_of(step != nullptr, segments);
-  if (passes.size() == 1) return run_segments(step, weights, config, rope, ids, segments).squeeze(0);
+  if (passes.size() == 1)
+    return run_segments(step, weights, config, rope, ids, segments).squeeze(0);
   std::vector<std::int64_t> times;
   for (const Segment& segment : segments) times.push_back(segment.time);
   const std::vector<at::Tensor> own_ids = ids.split_with_sizes(times, 1);
@@ -367,7 +408,8 @@ at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& con
       pass_ids.push_back(own_ids[i]);
       pass_segments.push_back(segments[i]);
     }
-    const at::Tensor rows = run_segments(step, weights, config, rope, joined(pass_ids, 1), pass_segments);
+    const at::Tensor rows =
+        run_segments(step, weights, config, rope, joined(pass_ids, 1), pass_segments);
     for (std::size_t k = 0; k < pass.size(); ++k)
       logits[pass[k]] = rows.narrow(1, static_cast<std::int64_t>(k), 1).to(c10::kFloat);
   }

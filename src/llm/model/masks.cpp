@@ -6,7 +6,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window, c10::Device device) {
+at::Tensor causal_mask(std::int64_t past, std::int64_t time, std::int64_t window,
+                       c10::Device device) {
   const auto options = at::TensorOptions().dtype(c10::kLong).device(device);
   const at::Tensor rows = at::arange(past, past + time, options).unsqueeze(1);
   const at::Tensor columns = at::arange(past + time, options).unsqueeze(0);

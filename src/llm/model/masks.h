@@ -9,13 +9,16 @@
 
 namespace anyaccel::llm {
 
-/// The masks of one pass over `time` tokens behind `past` others: layers of the same window share theirs. Not thread-safe.
+/// The masks of one pass over `time` tokens behind `past` others: layers of the same window share
+/// theirs. Not thread-safe.
 class Masks {
  public:
-  Masks(std::int64_t past, std::int64_t time, c10::Device device) : past_(past), time_(time), device_(device) {}
+  Masks(std::int64_t past, std::int64_t time, c10::Device device)
+      : past_(past), time_(time), device_(device) {}
 
-  /// [time, past + time], true for what is seen: all up to the token's own position, or the last `window` of them; 0 for everything.
-  /// Nothing where the kernels' own rule fits, unless `always` one is needed.
+  /// [time, past + time], true for what is seen: all up to the token's own position, or the last
+  /// `window` of them; 0 for everything. Nothing where the kernels' own rule fits, unless `always`
+  /// one is needed.
   std::optional<at::Tensor> of(std::int64_t window, bool always);
 
  private:

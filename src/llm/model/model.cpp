@@ -43,7 +43,8 @@ Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
 }
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  const StoredWeights stored = open_stored(folder, options);  // first: a wrong folder is then reported as such
+  const StoredWeights stored =
+      open_stored(folder, options);  // first: a wrong folder is then reported as such
   const c10::AutoGradMode no_gradient(false);
   const auto config = ModelConfig::read(folder);
   check_shapes(config, stored);  // before a wrong size asks for more memory than there is
@@ -65,8 +66,9 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   check_shapes(config, stored);
   comm::ProcessGroup group = comm::init_process_group();
   const auto shapes = tensor_shapes(config);
-  const ParallelPlan plan = make_plan(config, shapes, group.rank(), group.size(), read_style_rules(folder, plan_file),
-                                      inner_group(config, shapes, stored, options));
+  const ParallelPlan plan =
+      make_plan(config, shapes, group.rank(), group.size(), read_style_rules(folder, plan_file),
+                inner_group(config, shapes, stored, options));
   auto state = std::make_shared<ModelState>(config, plan.local, options.dtype);
   Weights& weights = state->weights;
   fill(*state, folder, options, stored, &plan);
@@ -74,12 +76,17 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   // All ranks go the same way: the sums that they exchange have another type on the other one.
   const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
   if (one_lacks) weights.step->step = nullptr;
-  weights.quantized = weights.shards->any(weights.quantized);  // by which callers decide what they ask of all
+  weights.quantized =
+      weights.shards->any(weights.quantized);  // by which callers decide what they ask of all
   return Model(std::move(state));
 }
 
-int Model::rank() const noexcept { return state_->weights.shards ? state_->weights.shards->rank() : 0; }
-int Model::ranks() const noexcept { return state_->weights.shards ? state_->weights.shards->size() : 1; }
+int Model::rank() const noexcept {
+  return state_->weights.shards ? state_->weights.shards->rank() : 0;
+}
+int Model::ranks() const noexcept {
+  return state_->weights.shards ? state_->weights.shards->size() : 1;
+}
 void Model::barrier() const {
   if (state_->weights.shards) state_->weights.shards->barrier();
 }
@@ -99,7 +106,8 @@ std::int64_t Model::parameter_count() const { return state_->config.parameter_co
 
 void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
   if (ids.empty()) {
-    throw Error(ErrorCode::invalid_argument, where, {.what = "the sequence is empty", .want = "one token or more"});
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "the sequence is empty", .want = "one token or more"});
   }
   if (static_cast<std::int64_t>(ids.size()) > config.context_length()) {
     throw Error(ErrorCode::invalid_argument, where,
@@ -117,12 +125,14 @@ void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, 
   }
 }
 
-at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where) {
+at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids,
+                         const char* where) {
   check_ids(config, ids, where);
-  const at::Tensor host =
-      at::from_blob(const_cast<std::int64_t*>(ids.data()), {1, static_cast<std::int64_t>(ids.size())},
-                    at::TensorOptions().dtype(c10::kLong));
-  return host.to(get_accelerator().torch_device(), c10::kLong, /*non_blocking=*/false, /*copy=*/true);
+  const at::Tensor host = at::from_blob(const_cast<std::int64_t*>(ids.data()),
+                                        {1, static_cast<std::int64_t>(ids.size())},
+                                        at::TensorOptions().dtype(c10::kLong));
+  return host.to(get_accelerator().torch_device(), c10::kLong, /*non_blocking=*/false,
+                 /*copy=*/true);
 }
 
 at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
@@ -134,9 +144,12 @@ at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
 }
 
 void Model::save(const std::filesystem::path& folder) const {
-  if (ranks() > 1) throw Error(ErrorCode::unsupported, "Model::save", {.what = "this is one rank's part of a model"});
+  if (ranks() > 1)
+    throw Error(ErrorCode::unsupported, "Model::save",
+                {.what = "this is one rank's part of a model"});
   if (state_->weights.quantized) {
-    throw Error(ErrorCode::unsupported, "Model::save", {.what = "the weights are integers, which are not written"});
+    throw Error(ErrorCode::unsupported, "Model::save",
+                {.what = "the weights are integers, which are not written"});
   }
   std::filesystem::create_directories(folder);
   AtomicFile config(folder / "config.json");

@@ -6,8 +6,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Rows of a fused matrix (or bias) under the names of their parts, or the parts that are given in its place.
-void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Tensor& fused, const char* suffix,
+/// Rows of a fused matrix (or bias) under the names of their parts, or the parts that are given in
+/// its place.
+void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Tensor& fused,
+               const char* suffix,
                std::initializer_list<std::pair<const char*, std::int64_t>> parts,
                const std::vector<at::Tensor>& apart = {}) {
   if (!fused.defined()) {
@@ -32,7 +34,8 @@ void visit_experts(const TensorVisitor& out, const std::string& prefix, const La
   for (std::int64_t i = 0; i < config.num_experts; ++i) {
     const std::string expert = block + "experts." + std::to_string(i) + ".";
     add_parts(out, expert, layer.expert_gate_up.select(0, i), ".weight",
-              {{numbered ? "w1" : "gate_proj", config.expert_size}, {numbered ? "w3" : "up_proj", config.expert_size}});
+              {{numbered ? "w1" : "gate_proj", config.expert_size},
+               {numbered ? "w3" : "up_proj", config.expert_size}});
     add_parts(out, expert, layer.expert_down.select(0, i), ".weight",
               {{numbered ? "w2" : "down_proj", config.hidden_size}});
   }
@@ -44,13 +47,15 @@ void add(const TensorVisitor& out, const std::string& name, const at::Tensor& te
 }
 
 /// GPT-2's matrices are stored with a row per input.
-void add_turned(const TensorVisitor& out, const std::string& name, const at::Tensor& matrix, const at::Tensor& bias) {
+void add_turned(const TensorVisitor& out, const std::string& name, const at::Tensor& matrix,
+                const at::Tensor& bias) {
   out(name + ".weight", matrix.detach().t());
   add(out, name + ".bias", bias);
 }
 
 /// A weight and its bias.
-void add_pair(const TensorVisitor& out, const std::string& name, const at::Tensor& weight, const at::Tensor& bias) {
+void add_pair(const TensorVisitor& out, const std::string& name, const at::Tensor& weight,
+              const at::Tensor& bias) {
   add(out, name + ".weight", weight);
   add(out, name + ".bias", bias);
 }
@@ -82,8 +87,10 @@ void visit_opt(const Weights& weights, const ModelConfig& config, const TensorVi
     const LayerWeights& layer = weights.layers[i];
     const std::string prefix = all + "layers." + std::to_string(i) + ".";
     add_pair(out, prefix + "self_attn_layer_norm", layer.input_norm, layer.input_norm_bias);
-    for (const auto& [qkv, suffix] : {std::pair{&layer.qkv, ".weight"}, std::pair{&layer.qkv_bias, ".bias"}}) {
-      add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", wide}, {"k_proj", wide}, {"v_proj", wide}},
+    for (const auto& [qkv, suffix] :
+         {std::pair{&layer.qkv, ".weight"}, std::pair{&layer.qkv_bias, ".bias"}}) {
+      add_parts(out, prefix + "self_attn.", *qkv, suffix,
+                {{"q_proj", wide}, {"k_proj", wide}, {"v_proj", wide}},
                 qkv == &layer.qkv ? layer.qkv_parts : std::vector<at::Tensor>());
     }
     add_pair(out, prefix + "self_attn.out_proj", layer.output, layer.output_bias);
@@ -113,7 +120,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
     } else {
       out(behind, layer.post_norm.detach());
     }
-    add_parts(out, prefix + "self_attn.", layer.query_norm, ".weight", {{"q_norm", config.head_dim}});
+    add_parts(out, prefix + "self_attn.", layer.query_norm, ".weight",
+              {{"q_norm", config.head_dim}});
     add_parts(out, prefix + "self_attn.", layer.key_norm, ".weight", {{"k_norm", config.head_dim}});
     const std::tuple<const at::Tensor*, const at::Tensor*, const char*> kinds[] = {
         {&layer.qkv, &layer.output, ".weight"}, {&layer.qkv_bias, &layer.output_bias, ".bias"}};
@@ -121,7 +129,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
       if (config.fused_weights)
         add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"qkv_proj", query + 2 * key}});
       else
-        add_parts(out, prefix + "self_attn.", *qkv, suffix, {{"q_proj", query}, {"k_proj", key}, {"v_proj", key}},
+        add_parts(out, prefix + "self_attn.", *qkv, suffix,
+                  {{"q_proj", query}, {"k_proj", key}, {"v_proj", key}},
                   qkv == &layer.qkv ? layer.qkv_parts : std::vector<at::Tensor>());
       add_parts(out, prefix + "self_attn.", *output, suffix, {{"o_proj", hidden}});
     }
@@ -132,7 +141,8 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
       if (config.fused_weights)
         add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_up_proj", 2 * inner}});
       else
-        add_parts(out, prefix + "mlp.", *gate_up, suffix, {{"gate_proj", inner}, {"up_proj", inner}},
+        add_parts(out, prefix + "mlp.", *gate_up, suffix,
+                  {{"gate_proj", inner}, {"up_proj", inner}},
                   gate_up == &layer.gate_up ? layer.gate_up_parts : std::vector<at::Tensor>());
       add_parts(out, prefix + "mlp.", *down, suffix, {{"down_proj", hidden}});
     }
@@ -153,10 +163,12 @@ void visit_tensors(const Weights& weights, const ModelConfig& config, const Tens
   if (!config.tie_word_embeddings) out("lm_head.weight", weights.head.detach());
 }
 
-std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights, const ModelConfig& config) {
+std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights,
+                                                                   const ModelConfig& config) {
   std::vector<std::pair<std::string, at::Tensor>> out;
-  visit_tensors(weights, config,
-                [&](const std::string& name, const at::Tensor& tensor) { out.emplace_back(name, tensor); });
+  visit_tensors(weights, config, [&](const std::string& name, const at::Tensor& tensor) {
+    out.emplace_back(name, tensor);
+  });
   return out;
 }
 

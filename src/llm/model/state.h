@@ -32,6 +32,7 @@ struct ModelState {
 /// Throws `invalid_argument` as Model::logits says.
 void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where);
 /// Ids as an int64 tensor [1, time] on the accelerator, checked.
-at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where);
+at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids,
+                         const char* where);
 
 }  // namespace anyaccel::llm

@@ -81,21 +81,22 @@ void initialize(Weights& weights, const ModelConfig& config, HostRandom& random)
     if (matrix->defined()) random.fill_normal(*matrix, 0.0, deviation);
   }
   for (LayerWeights& layer : weights.layers) {
-    for (at::Tensor* norm : {&layer.input_norm, &layer.post_norm, &layer.query_norm, &layer.key_norm,
-                             &layer.after_attention, &layer.after_feed_forward}) {
+    for (at::Tensor* norm : {&layer.input_norm, &layer.post_norm, &layer.query_norm,
+                             &layer.key_norm, &layer.after_attention, &layer.after_feed_forward}) {
       if (norm->defined()) norm->fill_(1.0);
     }
     random.fill_normal(layer.qkv, 0.0, deviation);
     random.fill_normal(layer.output, 0.0, residual);
     if (layer.router.defined()) {
-      for (at::Tensor* wide : {&layer.router, &layer.expert_gate_up}) random.fill_normal(*wide, 0.0, deviation);
+      for (at::Tensor* wide : {&layer.router, &layer.expert_gate_up})
+        random.fill_normal(*wide, 0.0, deviation);
       random.fill_normal(layer.expert_down, 0.0, residual);
     } else {
       random.fill_normal(layer.gate_up, 0.0, deviation);
       random.fill_normal(layer.down, 0.0, residual);
     }
-    for (at::Tensor* bias : {&layer.qkv_bias, &layer.output_bias, &layer.gate_up_bias, &layer.down_bias,
-                             &layer.input_norm_bias, &layer.post_norm_bias}) {
+    for (at::Tensor* bias : {&layer.qkv_bias, &layer.output_bias, &layer.gate_up_bias,
+                             &layer.down_bias, &layer.input_norm_bias, &layer.post_norm_bias}) {
       if (bias->defined()) bias->zero_();
     }
   }
@@ -104,8 +105,9 @@ void initialize(Weights& weights, const ModelConfig& config, HostRandom& random)
   if (!config.tie_word_embeddings) random.fill_normal(weights.head, 0.0, deviation);
 }
 
-void each_parameter(Weights& weights,
-                    const std::function<void(const std::string& name, at::Tensor& tensor)>& function) {
+void each_parameter(
+    Weights& weights,
+    const std::function<void(const std::string& name, at::Tensor& tensor)>& function) {
   const auto add = [&](const std::string& name, at::Tensor& tensor) {
     if (tensor.defined()) function(name, tensor);
   };
@@ -142,7 +144,8 @@ void each_parameter(Weights& weights,
 }
 
 void each_matrix(Weights& weights,
-                 const std::function<void(const std::string& name, at::Tensor& weight, Scales& scales)>& function) {
+                 const std::function<void(const std::string& name, at::Tensor& weight,
+                                          Scales& scales)>& function) {
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     LayerWeights& layer = weights.layers[i];
     const std::string prefix = "layers." + std::to_string(i) + ".";
@@ -165,9 +168,11 @@ std::vector<Parameter> parameters(const Weights& weights) {
 
 void check_shapes(const ModelConfig& config, const StoredWeights& stored) {
   const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
-  // One after the other: the first that is not there ends it, however many experts the configuration speaks of.
-  visit_tensors(shapes, config,
-                [&](const std::string& name, const at::Tensor& tensor) { stored.check(name, tensor.sizes()); });
+  // One after the other: the first that is not there ends it, however many experts the
+  // configuration speaks of.
+  visit_tensors(shapes, config, [&](const std::string& name, const at::Tensor& tensor) {
+    stored.check(name, tensor.sizes());
+  });
 }
 
 }  // namespace anyaccel::llm

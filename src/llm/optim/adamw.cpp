@@ -28,7 +28,8 @@ namespace {
 
 std::string shape_of(const at::Tensor& tensor) {
   std::string text = "[";
-  for (const auto size : tensor.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  for (const auto size : tensor.sizes())
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
 }
 
@@ -48,20 +49,23 @@ void check_options(const AdamWOptions& o) {
 void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tensor& first) {
   const std::string name = "parameter " + std::to_string(i);
   if (!parameter.defined()) fail("AdamW", name + " is undefined", "", "a tensor");
-  if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided || !parameter.is_leaf()) {
+  if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided ||
+      !parameter.is_leaf()) {
     fail("AdamW", name + " cannot be trained", c10::toString(parameter.scalar_type()),
          "a dense floating point leaf tensor");
   }
   if (parameter.device() != first.device()) {
-    fail("AdamW", name + " is on another device than parameter 0", parameter.device().str(), first.device().str());
+    fail("AdamW", name + " is on another device than parameter 0", parameter.device().str(),
+         first.device().str());
   }
 }
 
 // Capability, not brand: a device has the fast path when torch has the kernel for it.
 bool has_fused_kernel(const at::Tensor& parameter) {
-  static const auto op = c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", "tensor_lr"});
-  return op && op->hasKernelForDispatchKey(
-                   c10::computeDispatchKey(parameter.scalar_type(), parameter.layout(), parameter.device()));
+  static const auto op =
+      c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", "tensor_lr"});
+  return op && op->hasKernelForDispatchKey(c10::computeDispatchKey(
+                   parameter.scalar_type(), parameter.layout(), parameter.device()));
 }
 
 // 1 - beta^step in fp32. Written as expm1 because 1 - pow() loses four digits in the first steps.
@@ -72,13 +76,15 @@ at::Tensor bias_correction(double beta, const at::Tensor& step) {
 
 }  // namespace
 
-AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options, const std::vector<bool>& decay)
+AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options,
+             const std::vector<bool>& decay)
     : parameters_(std::move(parameters)), options_(options) {
   check_options(options);
-  if (parameters_.empty()) fail("AdamW", "there is nothing to train", "no parameters", "at least one");
+  if (parameters_.empty())
+    fail("AdamW", "there is nothing to train", "no parameters", "at least one");
   if (!decay.empty() && decay.size() != parameters_.size()) {
-    fail("AdamW", "the decay mask has another length than the parameters", std::to_string(decay.size()),
-         std::to_string(parameters_.size()));
+    fail("AdamW", "the decay mask has another length than the parameters",
+         std::to_string(decay.size()), std::to_string(parameters_.size()));
   }
   const c10::AutoGradMode no_grad(false);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -87,8 +93,9 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options, co
     state_.exp_avg_sq.push_back(at::zeros_like(parameters_[i]));
     const double weight_decay = decay.empty() || decay[i] ? options.weight_decay : 0.0;
     auto group = groups_.begin();
-    while (group != groups_.end() && (group->weight_decay != weight_decay ||
-                                      parameters_[group->members[0]].scalar_type() != parameters_[i].scalar_type())) {
+    while (group != groups_.end() &&
+           (group->weight_decay != weight_decay ||
+            parameters_[group->members[0]].scalar_type() != parameters_[i].scalar_type())) {
       ++group;
     }
     if (group == groups_.end()) group = groups_.insert(group, Group{weight_decay, {}});
@@ -124,11 +131,13 @@ void AdamW::step_fused(const Group& group) {
   }
   if (values.empty()) return;
   const std::vector<at::Tensor> steps(values.size(), state_.step);
-  at::_fused_adamw_(values, grads, exp_avg, exp_avg_sq, {}, steps, state_.lr, options_.beta1, options_.beta2,
-                    group.weight_decay, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(values, grads, exp_avg, exp_avg_sq, {}, steps, state_.lr, options_.beta1,
+                    options_.beta2, group.weight_decay, options_.eps, /*amsgrad=*/false,
+                    /*maximize=*/false);
 }
 
-void AdamW::step_plain(const Group& group, const at::Tensor& step_size, const at::Tensor& denominator_scale) {
+void AdamW::step_plain(const Group& group, const at::Tensor& step_size,
+                       const at::Tensor& denominator_scale) {
   const auto decay_factor = state_.lr.mul(-group.weight_decay).add_(1);
   for (const auto i : group.members) {
     const auto& grad = parameters_[i].grad();
@@ -160,11 +169,13 @@ at::Tensor AdamW::gradient_norm() const {
 }
 
 void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
-  if (!(max_norm > 0)) fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
+  if (!(max_norm > 0))
+    fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
-  // The division stays on the device: reading the norm here would stop the device and forbid capture.
+  // The division stays on the device: reading the norm here would stop the device and forbid
+  // capture.
   const auto factor = norm.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
 }

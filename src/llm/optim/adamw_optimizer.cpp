@@ -31,7 +31,8 @@ AdamWOptimizer::AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions def
 }
 
 void AdamWOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
-  const auto& options = static_cast<const optim::AdamOptions&>(group.has_options() ? group.options() : defaults());
+  const auto& options =
+      static_cast<const optim::AdamOptions&>(group.has_options() ? group.options() : defaults());
   AdamW adamw(group.params(), adamw_options(options));
   Optimizer::add_param_group(group);
   // LibTorch merges a group's options with the defaults only for its own optimizers.
@@ -83,7 +84,8 @@ void AdamWOptimizer::load(torch::serialize::InputArchive& archive) {
     auto& adamw = groups_[i].adamw;
     AdamW::State state{{}, {}, adamw.state().step.clone(), adamw.state().lr};
     for (const auto& parameter : adamw.parameters()) {
-      const auto& read = static_cast<const optim::ParamState&>(*state_.at(parameter.unsafeGetTensorImpl()));
+      const auto& read =
+          static_cast<const optim::ParamState&>(*state_.at(parameter.unsafeGetTensorImpl()));
       state.exp_avg.push_back(read.exp_avg());
       state.exp_avg_sq.push_back(read.exp_avg_sq());
       state.step.fill_(read.step());

@@ -22,7 +22,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Of an archived project (torchdistX), above autograd: what is called here is differentiated as if the caller had written it.
+/// Of an archived project (torchdistX), above autograd: what is called here is differentiated as if
+/// the caller had written it.
 constexpr auto kKey = c10::DispatchKey::DeferredInit;
 using Unmarked = c10::impl::ExcludeDispatchKeyGuard;
 
@@ -38,13 +39,14 @@ const WeightShare* share_of(const at::Tensor& tensor) {
 
 at::Tensor mark_as(const at::Tensor& tensor, const at::Tensor& other) {
   auto* impl = tensor.unsafeGetTensorImpl();
-  if (share_of(other)) impl->set_backend_meta(other.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr());
+  if (share_of(other))
+    impl->set_backend_meta(other.unsafeGetTensorImpl()->get_backend_meta_intrusive_ptr());
   return tensor;
 }
 
 at::Tensor with_key(const at::Tensor& values) {
-  const at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(values.storage()),
-                                                                  values.key_set().add(kKey), values.dtype());
+  const at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(values.storage()), values.key_set().add(kKey), values.dtype());
   auto* impl = out.unsafeGetTensorImpl();
   impl->set_storage_offset(values.storage_offset());
   impl->set_sizes_and_strides(values.sizes(), values.strides());
@@ -80,7 +82,8 @@ struct AddUp : torch::autograd::Function<AddUp> {
 /// Before a column layer: all have the whole input, and its gradient is the sum of theirs.
 struct HandOut : torch::autograd::Function<HandOut> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, WeightShare share) {
-    context->saved_data["share"] = c10::IValue::make_capsule(c10::make_intrusive<Kept>(std::move(share)));
+    context->saved_data["share"] =
+        c10::IValue::make_capsule(c10::make_intrusive<Kept>(std::move(share)));
     return x.view_as(x);
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -95,7 +98,8 @@ struct HandOut : torch::autograd::Function<HandOut> {
 
 /// Behind a gathered layer: every output has one rank that knows it, and zeros from the others.
 struct Gather : torch::autograd::Function<Gather> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const WeightShare* share) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const WeightShare* share) {
     const Slice mine = share->part.slices[0];
     context->saved_data["begin"] = mine.begin;
     context->saved_data["count"] = mine.count;
@@ -107,7 +111,8 @@ struct Gather : torch::autograd::Function<Gather> {
     return out;
   }
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
-    return {gradients[0].narrow(-1, context->saved_data["begin"].toInt(), context->saved_data["count"].toInt()),
+    return {gradients[0].narrow(-1, context->saved_data["begin"].toInt(),
+                                context->saved_data["count"].toInt()),
             at::Tensor()};
   }
 };
@@ -150,8 +155,8 @@ at::Tensor mm(const at::Tensor& self, const at::Tensor& other) {
   return behind(at::mm(before(self, *share), plain(other)), *share);
 }
 
-at::Tensor addmm(const at::Tensor& bias, const at::Tensor& x, const at::Tensor& other, const at::Scalar& beta,
-                 const at::Scalar& alpha) {
+at::Tensor addmm(const at::Tensor& bias, const at::Tensor& x, const at::Tensor& other,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
   const Unmarked guard(kKey);
   const WeightShare* share = share_of(other);
   if (!share) return at::addmm(bias, x, other, beta, alpha);
@@ -161,7 +166,8 @@ at::Tensor addmm(const at::Tensor& bias, const at::Tensor& x, const at::Tensor& 
   return bias.mul(beta).add(behind(at::mm(before(x, *share), plain(other)), *share), alpha);
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias) {
   const Unmarked guard(kKey);
   const WeightShare* share = share_of(weight);
   if (!share) return at::linear(x, weight, bias);
@@ -169,8 +175,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const std::opti
   return bias && bias->defined() ? y.add(*bias) : y;
 }
 
-at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids, c10::SymInt padding, bool by_frequency,
-                     bool sparse) {
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids, c10::SymInt padding,
+                     bool by_frequency, bool sparse) {
   const Unmarked guard(kKey);
   const WeightShare* share = share_of(weight);
   if (!share) return at::embedding_symint(weight, ids, std::move(padding), by_frequency, sparse);
@@ -178,13 +184,15 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& ids, c10::SymIn
   const at::Tensor local = ids.sub(mine.begin);
   const at::Tensor others = local.lt(0).logical_or(local.ge(mine.count));
   const std::int64_t pad = padding.expect_int() - mine.begin;
-  const at::Tensor rows = at::embedding(plain(weight), local.masked_fill(others, 0),
-                                        pad >= 0 && pad < mine.count ? pad : -1, by_frequency, sparse);
+  const at::Tensor rows =
+      at::embedding(plain(weight), local.masked_fill(others, 0),
+                    pad >= 0 && pad < mine.count ? pad : -1, by_frequency, sparse);
   return AddUp::apply(rows.masked_fill(others.unsqueeze(-1), 0), share);
 }
 
-at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                   std::optional<at::Device> device, std::optional<bool> pinned, bool non_blocking,
+at::Tensor to_copy(const at::Tensor& self, std::optional<at::ScalarType> dtype,
+                   std::optional<at::Layout> layout, std::optional<at::Device> device,
+                   std::optional<bool> pinned, bool non_blocking,
                    std::optional<at::MemoryFormat> format) {
   const Unmarked guard(kKey);
   const at::Tensor out = at::_to_copy(self, dtype, layout, device, pinned, non_blocking, format);
@@ -201,9 +209,11 @@ at::Tensor clone(const at::Tensor& self, std::optional<at::MemoryFormat> format)
 
 void register_kernels() {
   static const auto kLibraries = [] {
-    auto all = std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    auto all =
+        std::make_unique<torch::Library>(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
     all->fallback(torch::CppFunction::makeFallthrough());
-    auto aten = std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
+    auto aten =
+        std::make_unique<torch::Library>(torch::Library::IMPL, "aten", kKey, __FILE__, __LINE__);
     aten->impl("t", TORCH_FN(kernels::t));
     aten->impl("matmul", TORCH_FN(kernels::matmul));
     aten->impl("mm", TORCH_FN(kernels::mm));

@@ -17,7 +17,8 @@ struct WeightShare {
   std::int64_t whole = 0;  ///< size of the split dimension
 };
 
-/// The values of `weight` as a tensor with which t, matmul, mm, addmm, linear and embedding exchange what the share says.
+/// The values of `weight` as a tensor with which t, matmul, mm, addmm, linear and embedding
+/// exchange what the share says.
 at::Tensor marked(const at::Tensor& weight, WeightShare share);
 
 }  // namespace anyaccel::llm

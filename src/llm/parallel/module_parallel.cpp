@@ -35,7 +35,8 @@ std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
       add({{name, false, linear->weight.sizes().vec()}, linear->weight, linear->bias});
     } else if (const auto* embedding = child.value()->as<torch::nn::EmbeddingImpl>()) {
       const auto& options = embedding->options;
-      add({{name, true, embedding->weight.sizes().vec(), !options.max_norm(), options.padding_idx().value_or(-1)},
+      add({{name, true, embedding->weight.sizes().vec(), !options.max_norm(),
+            options.padding_idx().value_or(-1)},
            embedding->weight,
            {}});
     }
@@ -52,12 +53,14 @@ std::vector<ModuleLayer> layers_of(const std::vector<FoundLayer>& found) {
 at::Tensor cut(const at::Tensor& whole, const ModulePart& part) {
   std::vector<at::Tensor> slices;
   for (const Slice& slice : part.slices) {
-    slices.push_back(whole.detach().narrow(static_cast<std::int64_t>(part.dim), slice.begin, slice.count));
+    slices.push_back(
+        whole.detach().narrow(static_cast<std::int64_t>(part.dim), slice.begin, slice.count));
   }
   return at::cat(slices, static_cast<std::int64_t>(part.dim));
 }
 
-std::vector<ModuleShard> report(const std::vector<FoundLayer>& found, const std::vector<ModulePart>& parts) {
+std::vector<ModuleShard> report(const std::vector<FoundLayer>& found,
+                                const std::vector<ModulePart>& parts) {
   std::vector<ModuleShard> out;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const ModuleLayer& layer = found[i].layer;
@@ -80,7 +83,8 @@ std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank, 
   return report(found, plan_module(layers_of(found), options, rank, ranks));
 }
 
-std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module, std::shared_ptr<comm::ProcessGroup> group,
+std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
+                                         std::shared_ptr<comm::ProcessGroup> group,
                                          const ModuleParallelOptions& options) {
   if (!group) {
     throw Error(ErrorCode::invalid_argument, "tensor_parallel", {.what = "there is no group"});

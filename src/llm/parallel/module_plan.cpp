@@ -33,7 +33,8 @@ constexpr std::array kRowNames = {
 const RowName* row_name(std::string_view name) {
   for (const RowName& row : kRowNames) {
     const std::string_view last = row.name;
-    if (name == last || (name.ends_with(last) && name[name.size() - last.size() - 1] == '.')) return &row;
+    if (name == last || (name.ends_with(last) && name[name.size() - last.size() - 1] == '.'))
+      return &row;
   }
   return nullptr;
 }
@@ -43,9 +44,10 @@ std::string_view parent(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-/// The Linears beside a row layer that fit its inputs become columns with it; none or one that does not: nothing is derived.
-void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit, int ranks,
-                  std::vector<ModuleRule>& rules) {
+/// The Linears beside a row layer that fit its inputs become columns with it; none or one that does
+/// not: nothing is derived.
+void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
+                  int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];
   if (inputs % unit != 0 || inputs / unit < ranks) return;
   std::vector<std::size_t> columns;
@@ -53,7 +55,8 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
     const ModuleLayer& other = layers[i];
     if (i == row || other.embedding || parent(other.name) != parent(layers[row].name)) continue;
     const std::int64_t outputs = other.shape[0];
-    // A fused layer's parts are equal: with fewer key heads than query heads its parts are not to be guessed.
+    // A fused layer's parts are equal: with fewer key heads than query heads its parts are not to
+    // be guessed.
     if (outputs % inputs != 0 || outputs / inputs > 3) return;
     columns.push_back(i);
   }
@@ -65,9 +68,11 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
   rules[row] = {layers[row].name, ModuleStyle::row, 1, unit};
 }
 
-[[noreturn]] void fail(const ModuleLayer& layer, const std::string& what, std::string got, std::string want) {
-  throw Error(ErrorCode::invalid_argument, "tensor_parallel",
-              {.what = "layer " + layer.name + " " + what, .got = std::move(got), .want = std::move(want)});
+[[noreturn]] void fail(const ModuleLayer& layer, const std::string& what, std::string got,
+                       std::string want) {
+  throw Error(
+      ErrorCode::invalid_argument, "tensor_parallel",
+      {.what = "layer " + layer.name + " " + what, .got = std::move(got), .want = std::move(want)});
 }
 
 bool can_split(const ModuleLayer& layer, int ranks) {
@@ -77,17 +82,20 @@ bool can_split(const ModuleLayer& layer, int ranks) {
 ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, int ranks) {
   ModulePart part{.style = rule.style};
   if (rule.style == ModuleStyle::replicated) return part;
-  if (layer.embedding != (rule.style == ModuleStyle::vocabulary) || (layer.embedding && !can_split(layer, ranks))) {
+  if (layer.embedding != (rule.style == ModuleStyle::vocabulary) ||
+      (layer.embedding && !can_split(layer, ranks))) {
     fail(layer, "cannot be split so", to_string(rule.style),
-         layer.embedding ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
-                         : "column, gathered, row or replicated");
+         layer.embedding
+             ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
+             : "column, gathered, row or replicated");
   }
   part.dim = rule.style == ModuleStyle::row ? 1 : 0;
   const int fused = rule.style == ModuleStyle::column ? rule.fused : 1;
   const std::int64_t size = layer.shape[part.dim];
   if (fused < 1 || rule.unit < 1 || size % (fused * rule.unit) != 0) {
     fail(layer, "has a size that its rule does not divide", std::to_string(size),
-         "a multiple of " + std::to_string(fused) + " parts of units of " + std::to_string(rule.unit));
+         "a multiple of " + std::to_string(fused) + " parts of units of " +
+             std::to_string(rule.unit));
   }
   const std::int64_t units = size / fused / rule.unit;
   if (units < ranks) {
@@ -95,7 +103,8 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
          "at most " + std::to_string(units));
   }
   const Slice mine = balanced(units, rank, ranks);
-  for (int i = 0; i < fused; ++i) part.slices.push_back({(i * units + mine.begin) * rule.unit, mine.count * rule.unit});
+  for (int i = 0; i < fused; ++i)
+    part.slices.push_back({(i * units + mine.begin) * rule.unit, mine.count * rule.unit});
   return part;
 }
 
@@ -119,8 +128,8 @@ std::vector<std::int64_t> ModulePart::local_shape(std::vector<std::int64_t> shap
   return shape;
 }
 
-std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers, const ModuleParallelOptions& options,
-                                    int rank, int ranks) {
+std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers,
+                                    const ModuleParallelOptions& options, int rank, int ranks) {
   std::vector<ModuleRule> rules(layers.size());
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (!can_split(layers[i], ranks)) continue;
@@ -140,11 +149,14 @@ std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers, cons
     }
     if (!fits) {
       throw Error(ErrorCode::invalid_argument, "tensor_parallel",
-                  {.what = "a rule fits no layer", .got = rule.pattern, .want = "a Linear's or an Embedding's name"});
+                  {.what = "a rule fits no layer",
+                   .got = rule.pattern,
+                   .want = "a Linear's or an Embedding's name"});
     }
   }
   std::vector<ModulePart> parts;
-  for (std::size_t i = 0; i < layers.size(); ++i) parts.push_back(part_of(layers[i], rules[i], rank, ranks));
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    parts.push_back(part_of(layers[i], rules[i], rank, ranks));
   return parts;
 }
 

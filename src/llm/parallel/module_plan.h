@@ -14,7 +14,8 @@ struct ModuleLayer {
   bool embedding = false;
   std::vector<std::int64_t> shape;  ///< outputs, inputs; or tokens, width
   bool splittable = true;           ///< false: an embedding that changes its weight as it is read
-  std::int64_t padding = -1;        ///< an embedding's padding_idx, which torch wants to be a row of every rank's part
+  std::int64_t padding =
+      -1;  ///< an embedding's padding_idx, which torch wants to be a row of every rank's part
 };
 
 struct ModulePart {
@@ -26,7 +27,7 @@ struct ModulePart {
 };
 
 /// One for each layer.
-std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers, const ModuleParallelOptions& options,
-                                    int rank, int ranks);
+std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers,
+                                    const ModuleParallelOptions& options, int rank, int ranks);
 
 }  // namespace anyaccel::llm

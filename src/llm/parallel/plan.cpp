@@ -47,8 +47,8 @@ constexpr std::array kRoles = {
 };
 
 bool ends_with_part(std::string_view name, std::string_view part) {
-  return name == part ||
-         (name.size() > part.size() && name.ends_with(part) && name[name.size() - part.size() - 1] == '.');
+  return name == part || (name.size() > part.size() && name.ends_with(part) &&
+                          name[name.size() - part.size() - 1] == '.');
 }
 
 Role role_of(const std::string& name) {
@@ -59,9 +59,12 @@ Role role_of(const std::string& name) {
   return {"", Block::none, ShardStyle::replicated};
 }
 
-[[noreturn]] void bad_plan(const std::string& name, std::string what, std::string got, std::string want) {
+[[noreturn]] void bad_plan(const std::string& name, std::string what, std::string got,
+                           std::string want) {
   throw Error(ErrorCode::invalid_argument, "tensor-parallel",
-              {.what = "weight " + name + " " + std::move(what), .got = std::move(got), .want = std::move(want)});
+              {.what = "weight " + name + " " + std::move(what),
+               .got = std::move(got),
+               .want = std::move(want)});
 }
 
 /// Which blocks are split, from the styles of their tensors: all as by default, or all replicated.
@@ -71,7 +74,8 @@ struct Splits {
   void add(const std::string& name, const Role& role, ShardStyle style) {
     if (style != role.style && style != ShardStyle::replicated) {
       bad_plan(name, "cannot be split so", to_string(style),
-               role.block == Block::none ? "replicated" : std::string(to_string(role.style)) + " or replicated");
+               role.block == Block::none ? "replicated"
+                                         : std::string(to_string(role.style)) + " or replicated");
     }
     if (role.block == Block::none) return;
     auto& block = split[static_cast<std::size_t>(role.block)];
@@ -82,7 +86,9 @@ struct Splits {
     }
     block = now;
   }
-  bool operator[](Block block) const { return split[static_cast<std::size_t>(block)].value_or(false); }
+  bool operator[](Block block) const {
+    return split[static_cast<std::size_t>(block)].value_or(false);
+  }
 };
 
 Slice times(const Slice& slice, std::int64_t factor, std::int64_t offset = 0) {
@@ -109,7 +115,8 @@ Slice share_inner(std::int64_t inner, const Share& share) {
 }
 
 /// Parts of the split dimension of one tensor.
-std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name, const Share& share) {
+std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name,
+                            const Share& share) {
   const int rank = share.rank, size = share.size;
   if (role.block == Block::vocabulary) return {balanced(config.vocab_size, rank, size)};
   const std::string_view kind = role.name;
@@ -162,7 +169,8 @@ HeadShare cut_groups(std::int64_t heads, std::int64_t group, int rank, int size)
   return {query, {first, last - first + 1}};
 }
 
-/// Of the rank with most: a query head has as many rows in its two matrices as a key head and its values have together.
+/// Of the rank with most: a query head has as many rows in its two matrices as a key head and its
+/// values have together.
 template <typename ShareOf>
 std::int64_t most_of(int size, const ShareOf& share_of) {
   std::int64_t most = 0;
@@ -198,18 +206,19 @@ std::vector<std::int64_t> TensorPlan::local_shape() const {
 }
 
 const TensorPlan* ParallelPlan::find(const std::string& name) const {
-  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const TensorPlan& t) { return t.name == name; });
+  const auto found = std::find_if(tensors.begin(), tensors.end(),
+                                  [&](const TensorPlan& t) { return t.name == name; });
   return found == tensors.end() ? nullptr : &*found;
 }
 
 bool is_second_inner(const std::string& name) {
   const Role role = role_of(name);
-  return role.block == Block::feed_forward && role.style == ShardStyle::row && name.ends_with(".weight") &&
-         name.find(".experts.") == std::string::npos;
+  return role.block == Block::feed_forward && role.style == ShardStyle::row &&
+         name.ends_with(".weight") && name.find(".experts.") == std::string::npos;
 }
 
-ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank, int size,
-                       const std::vector<StyleRule>& rules, std::int64_t group) {
+ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank,
+                       int size, const std::vector<StyleRule>& rules, std::int64_t group) {
   ParallelPlan plan{.rank = rank, .size = size, .local = config};
   const Share share{rank, size, inner_unit(config.intermediate_size, group, size)};
   plan.key = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", units of " +
@@ -234,7 +243,8 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
         tensor.parts = parts_of(config, role, name, share);
         for (int other = 0; other < size; ++other) {
           if (parts_of(config, role, name, {other, size, share.unit}).front().count == 0) {
-            bad_plan(name, "has nothing for some of the ranks", std::to_string(size) + " ranks", "fewer");
+            bad_plan(name, "has nothing for some of the ranks", std::to_string(size) + " ranks",
+                     "fewer");
           }
         }
       }
@@ -257,7 +267,8 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
   }
   if (plan.feed_forward) {
     plan.local.intermediate_size = share_inner(config.intermediate_size, share).count;
-    if (config.num_experts > 0) plan.local.expert_size = balanced(config.expert_size, rank, size).count;
+    if (config.num_experts > 0)
+      plan.local.expert_size = balanced(config.expert_size, rank, size).count;
   }
   if (plan.vocabulary) {
     plan.tokens = balanced(config.vocab_size, rank, size);

@@ -15,8 +15,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-ShardStyle style_named(const std::string& name, const std::string& pattern, const std::string& source) {
-  for (const ShardStyle style : {ShardStyle::replicated, ShardStyle::column, ShardStyle::row, ShardStyle::vocabulary}) {
+ShardStyle style_named(const std::string& name, const std::string& pattern,
+                       const std::string& source) {
+  for (const ShardStyle style :
+       {ShardStyle::replicated, ShardStyle::column, ShardStyle::row, ShardStyle::vocabulary}) {
     if (name == to_string(style)) return style;
   }
   throw Error(ErrorCode::unsupported, source,
@@ -27,12 +29,14 @@ ShardStyle style_named(const std::string& name, const std::string& pattern, cons
 
 std::string style_text(const Json& value, const std::string& pattern, const std::string& source) {
   if (value.is_string()) return value.get<std::string>();
-  throw Error(ErrorCode::corrupt, source, {.what = "the style of " + quoted_text(pattern) + " is not a string"});
+  throw Error(ErrorCode::corrupt, source,
+              {.what = "the style of " + quoted_text(pattern) + " is not a string"});
 }
 
-/// Transformers' patterns name modules, of the model without its head; its other words are ways of computing what our
-/// plan has by itself (experts, gathered results), and are left to it.
-void add_transformers_rules(const Json* rules, const std::string& source, std::vector<StyleRule>& out) {
+/// Transformers' patterns name modules, of the model without its head; its other words are ways of
+/// computing what our plan has by itself (experts, gathered results), and are left to it.
+void add_transformers_rules(const Json* rules, const std::string& source,
+                            std::vector<StyleRule>& out) {
   if (!rules) return;
   for (const auto& [pattern, value] : rules->items()) {
     const std::string style = style_text(value, pattern, source);
@@ -45,7 +49,8 @@ void add_transformers_rules(const Json* rules, const std::string& source, std::v
 
 }  // namespace
 
-std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder, const std::filesystem::path& plan_file) {
+std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder,
+                                        const std::filesystem::path& plan_file) {
   std::vector<StyleRule> out;
   if (!plan_file.empty()) {
     const std::string source = plan_file.string();
@@ -63,7 +68,8 @@ std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder, con
 }
 
 std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, int ranks,
-                                         const std::filesystem::path& plan_file, const LoadOptions& options) {
+                                         const std::filesystem::path& plan_file,
+                                         const LoadOptions& options) {
   const StoredWeights stored = open_stored(folder, options);
   const ModelConfig config = ModelConfig::read(folder);
   check_shapes(config, stored);
@@ -76,7 +82,8 @@ std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder, in
     const auto forms = planned_formats(plan, stored, options);
     for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
       const TensorPlan& tensor = plan.tensors[i];
-      if (rank == 0) out.push_back({tensor.name, to_string(tensor.style), tensor.shape, {}, {}, {}});
+      if (rank == 0)
+        out.push_back({tensor.name, to_string(tensor.style), tensor.shape, {}, {}, {}});
       out[i].parts.push_back(tensor.present ? tensor.local_shape() : std::vector<std::int64_t>{});
       const auto form = forms.find(tensor.name);
       out[i].bits.push_back(form == forms.end() ? 0 : form->second.bits);

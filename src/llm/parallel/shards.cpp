@@ -29,7 +29,8 @@ at::Tensor Shards::embed(const at::Tensor& table, const at::Tensor& ids) {
   if (!vocabulary_) return at::embedding(table, ids);
   const at::Tensor local = ids.sub(tokens_.begin);
   const at::Tensor others = local.lt(0).logical_or(local.ge(tokens_.count));
-  return add_up(at::embedding(table, local.masked_fill(others, 0)).masked_fill(others.unsqueeze(-1), 0));
+  return add_up(
+      at::embedding(table, local.masked_fill(others, 0)).masked_fill(others.unsqueeze(-1), 0));
 }
 
 at::Tensor Shards::all_logits(const at::Tensor& part) {
@@ -39,7 +40,8 @@ at::Tensor Shards::all_logits(const at::Tensor& part) {
   }
   const std::int64_t most = balanced(vocab_size_, 0, size()).count;
   const bool even = vocab_size_ % size() == 0;
-  const at::Tensor mine = even ? part.contiguous() : at::constant_pad_nd(part, {0, most - part.size(2)});
+  const at::Tensor mine =
+      even ? part.contiguous() : at::constant_pad_nd(part, {0, most - part.size(2)});
   const at::Tensor all = group_.all_gather(mine.view({1, -1, most}));  // [ranks, tokens, most]
   if (even) return all.transpose(0, 1).reshape({part.size(0), part.size(1), vocab_size_});
   std::vector<at::Tensor> parts;

@@ -13,7 +13,8 @@
 
 namespace anyaccel::llm {
 
-/// What a forward pass asks of the other ranks; all of them ask the same in the same order. Not thread-safe.
+/// What a forward pass asks of the other ranks; all of them ask the same in the same order. Not
+/// thread-safe.
 class Shards {
  public:
   Shards(comm::ProcessGroup group, const ModelConfig& config, const ParallelPlan& plan);
@@ -22,12 +23,14 @@ class Shards {
   int size() const noexcept { return group_.size(); }
   /// The sum of all ranks' results, where that block is split.
   at::Tensor after_attention(const at::Tensor& part) { return attention_ ? add_up(part) : part; }
-  at::Tensor after_feed_forward(const at::Tensor& part) { return feed_forward_ ? add_up(part) : part; }
+  at::Tensor after_feed_forward(const at::Tensor& part) {
+    return feed_forward_ ? add_up(part) : part;
+  }
   at::Tensor embed(const at::Tensor& table, const at::Tensor& ids);
   /// Of all tokens, the same bits on every rank.
   at::Tensor all_logits(const at::Tensor& part);
-  /// By which an op adds up in the middle of its work, and what it adds: 1 after attention, 2 after the feed-forward part. An empty
-  /// name where it cannot, or there is nothing to add.
+  /// By which an op adds up in the middle of its work, and what it adds: 1 after attention, 2 after
+  /// the feed-forward part. An empty name where it cannot, or there is nothing to add.
   std::pair<std::string, std::int64_t> sums();
   /// Whether any rank says so.
   bool any(bool value);

@@ -31,7 +31,8 @@ constexpr std::int64_t default_size = std::int64_t{32} << 30;
 void warn(const std::string& text) { log(LogLevel::warning, "model cache: " + text); }
 
 fs::path cache_folder() {
-  if (const auto named = env("ANYACCEL_MODEL_CACHE")) return fs::absolute(*named).lexically_normal();
+  if (const auto named = env("ANYACCEL_MODEL_CACHE"))
+    return fs::absolute(*named).lexically_normal();
   if (const auto base = env("XDG_CACHE_HOME"); base && base->front() == '/')
     return fs::path(*base) / "anyaccel" / "models";
   if (const auto home = env("HOME"); home && home->front() == '/')
@@ -49,9 +50,11 @@ bool prepare(const fs::path& folder) {
   }
   struct stat info {};
   const bool own = ::stat(folder.c_str(), &info) == 0 && info.st_uid == ::geteuid();
-  const auto problem = own ? trust_problem(folder, TrustedKind::folder) : "it does not belong to this user";
+  const auto problem =
+      own ? trust_problem(folder, TrustedKind::folder) : "it does not belong to this user";
   if (!problem.empty()) {
-    warn(folder.string() + " is not used: " + problem + "; set ANYACCEL_MODEL_CACHE to use another folder");
+    warn(folder.string() + " is not used: " + problem +
+         "; set ANYACCEL_MODEL_CACHE to use another folder");
     return false;
   }
   return true;
@@ -59,7 +62,8 @@ bool prepare(const fs::path& folder) {
 
 /// The files that were used longest ago go, until the rest has room.
 void make_room(const fs::path& folder) {
-  const auto limit = static_cast<std::uintmax_t>(env_bytes("ANYACCEL_MODEL_CACHE_SIZE").value_or(default_size));
+  const auto limit =
+      static_cast<std::uintmax_t>(env_bytes("ANYACCEL_MODEL_CACHE_SIZE").value_or(default_size));
   std::multimap<fs::file_time_type, std::pair<fs::path, std::uintmax_t>> files;
   std::uintmax_t all = 0;
   std::error_code ignored;
@@ -76,8 +80,8 @@ void make_room(const fs::path& folder) {
 }
 
 std::string identity(const fs::path& folder, const LoadOptions& options, const ParallelPlan* plan) {
-  std::string text = std::string("format ") + format + "\n" + fs::canonical(folder).string() + "\n" +
-                     dtype_name(options.dtype) + " " + std::to_string(options.bits) + " " +
+  std::string text = std::string("format ") + format + "\n" + fs::canonical(folder).string() +
+                     "\n" + dtype_name(options.dtype) + " " + std::to_string(options.bits) + " " +
                      std::to_string(options.group_size) + "\n" + (plan ? plan->key : "");
   std::vector<std::string> lines;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -85,7 +89,8 @@ std::string identity(const fs::path& folder, const LoadOptions& options, const P
     if (::stat(entry.path().c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
     const std::string name = entry.path().filename().string();
     if (!name.ends_with(".safetensors") && !name.ends_with(".json")) continue;
-    lines.push_back(name + " " + std::to_string(info.st_size) + " " + std::to_string(info.st_mtim.tv_sec) + "." +
+    lines.push_back(name + " " + std::to_string(info.st_size) + " " +
+                    std::to_string(info.st_mtim.tv_sec) + "." +
                     std::to_string(info.st_mtim.tv_nsec) + "\n");
   }
   std::sort(lines.begin(), lines.end());
@@ -109,11 +114,12 @@ struct Found {
 };
 
 [[noreturn]] void unfit(const std::string& name) {
-  throw Error(ErrorCode::corrupt, "model cache", {.what = "the tensor " + name + " does not fit the model"});
+  throw Error(ErrorCode::corrupt, "model cache",
+              {.what = "the tensor " + name + " does not fit the model"});
 }
 
-void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tensor& weight, Scales& scales,
-                 std::vector<Found>& found) {
+void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tensor& weight,
+                 Scales& scales, std::vector<Found>& found) {
   const at::Tensor value = file.tensor(name);
   if (value.scalar_type() == weight.scalar_type()) {
     if (value.sizes() != weight.sizes()) unfit(name);
@@ -123,8 +129,9 @@ void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tenso
   const bool bytes = value.scalar_type() == c10::kByte;
   const at::Tensor factor = file.tensor(name + ".scales");
   const std::int64_t inputs = weight.size(1);
-  if ((!bytes && value.scalar_type() != c10::kChar) || value.dim() != 2 || value.size(0) != weight.size(0) ||
-      value.size(1) * (bytes ? 2 : 1) != inputs || factor.scalar_type() != c10::kFloat || factor.dim() != 2 ||
+  if ((!bytes && value.scalar_type() != c10::kChar) || value.dim() != 2 ||
+      value.size(0) != weight.size(0) || value.size(1) * (bytes ? 2 : 1) != inputs ||
+      factor.scalar_type() != c10::kFloat || factor.dim() != 2 ||
       factor.size(0) != weight.size(0) || factor.size(1) < 1 || inputs % factor.size(1) != 0 ||
       inputs / factor.size(1) % 32 != 0)
     unfit(name);
@@ -138,7 +145,8 @@ void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tenso
 
 }  // namespace
 
-QuantizedFile::QuantizedFile(const fs::path& folder, const LoadOptions& options, const ParallelPlan* plan)
+QuantizedFile::QuantizedFile(const fs::path& folder, const LoadOptions& options,
+                             const ParallelPlan* plan)
     : identity_(identity(folder, options, plan)), path_(cache_folder()) {
   if (!path_.empty()) path_ /= short_name(identity_) + ".safetensors";
 }
@@ -155,15 +163,17 @@ bool QuantizedFile::load(Weights& weights) const {
     std::vector<Found> found;
     each_matrix(weights, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
       // A head that could not be quantized is the embedding's tensor still.
-      if (&weight == &weights.head && weight.is_same(weights.embedding) && !file.contains(name)) return;
+      if (&weight == &weights.head && weight.is_same(weights.embedding) && !file.contains(name))
+        return;
       find_matrix(file, name, weight, scales, found);
     });
     each_parameter(weights, [&](const std::string& name, at::Tensor& tensor) {
-      const bool matrix =
-          std::any_of(found.begin(), found.end(), [&](const Found& each) { return each.place == &tensor; });
+      const bool matrix = std::any_of(found.begin(), found.end(),
+                                      [&](const Found& each) { return each.place == &tensor; });
       if (matrix) return;
       const at::Tensor value = file.tensor(name);
-      if (value.scalar_type() != tensor.scalar_type() || value.sizes() != tensor.sizes()) unfit(name);
+      if (value.scalar_type() != tensor.scalar_type() || value.sizes() != tensor.sizes())
+        unfit(name);
       found.push_back({&tensor, value});
     });
     const bool tied = weights.head.is_same(weights.embedding) && !file.contains("head");
@@ -186,7 +196,9 @@ void QuantizedFile::save(Weights& weights) const {
   try {
     if (!prepare(path_.parent_path())) return;
     NamedTensors tensors;
-    each_parameter(weights, [&](const std::string& name, at::Tensor& tensor) { tensors.emplace_back(name, tensor); });
+    each_parameter(weights, [&](const std::string& name, at::Tensor& tensor) {
+      tensors.emplace_back(name, tensor);
+    });
     each_matrix(weights, [&](const std::string& name, at::Tensor& /*weight*/, Scales& scales) {
       if (!scales.scales.defined()) return;
       tensors.emplace_back(name + ".scales", scales.scales);

@@ -12,7 +12,8 @@ const void* memory_of(const at::Tensor& tensor) { return tensor.storage().unsafe
 
 }  // namespace
 
-WeightPieces::WeightPieces(const Weights& weights, const ModelConfig& config, const ParallelPlan* plan) {
+WeightPieces::WeightPieces(const Weights& weights, const ModelConfig& config,
+                           const ParallelPlan* plan) {
   std::unordered_map<std::string, const TensorPlan*> plans;
   if (plan) {
     for (const TensorPlan& tensor : plan->tensors) plans[tensor.name] = &tensor;
@@ -27,10 +28,12 @@ WeightPieces::WeightPieces(const Weights& weights, const ModelConfig& config, co
 
 std::vector<WeightPiece> WeightPieces::take(const at::Tensor& matrix) {
   const auto found = places_.find(memory_of(matrix));
-  return found == places_.end() ? std::vector<WeightPiece>() : std::exchange(pieces_[found->second], {});
+  return found == places_.end() ? std::vector<WeightPiece>()
+                                : std::exchange(pieces_[found->second], {});
 }
 
-std::optional<IntegerFormat> stored_format(const StoredWeights& stored, const std::vector<WeightPiece>& pieces) {
+std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
+                                           const std::vector<WeightPiece>& pieces) {
   std::optional<IntegerFormat> out;
   for (const WeightPiece& piece : pieces) {
     const auto form = stored.form(piece.part);
@@ -40,7 +43,8 @@ std::optional<IntegerFormat> stored_format(const StoredWeights& stored, const st
   return out;
 }
 
-std::optional<IntegerFormat> requested_format(const at::Tensor& matrix, const std::vector<WeightPiece>& pieces,
+std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
+                                              const std::vector<WeightPiece>& pieces,
                                               const LoadOptions& options) {
   const TensorPlan& part = pieces.front().part;
   const std::int64_t inputs = matrix.size(1);
@@ -55,8 +59,8 @@ std::optional<IntegerFormat> requested_format(const at::Tensor& matrix, const st
   return group == 0 ? std::nullopt : std::optional(IntegerFormat{options.bits, group});
 }
 
-std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes, const StoredWeights& stored,
-                         const LoadOptions& options) {
+std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes,
+                         const StoredWeights& stored, const LoadOptions& options) {
   const std::int64_t inner = config.intermediate_size;
   if (options.bits) return group_size(inner, options.group_size);
   for (const auto& [name, shape] : shapes) {
@@ -68,16 +72,19 @@ std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShap
   return 0;
 }
 
-std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan, const StoredWeights& stored,
+std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan,
+                                                     const StoredWeights& stored,
                                                      const LoadOptions& options) {
   std::map<std::string, IntegerFormat> out;
   if (!options.bits && !stored.quantized()) return out;
   Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kMeta));
   WeightPieces all(weights, plan.local, &plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales&) {
-    if (weight.is_same(weights.embedding)) return;  // a tied head's integers are beside the tensor of this name
+    if (weight.is_same(weights.embedding))
+      return;  // a tied head's integers are beside the tensor of this name
     const std::vector<WeightPiece> pieces = all.take(weight);
-    const auto form = options.bits ? requested_format(weight, pieces, options) : stored_format(stored, pieces);
+    const auto form =
+        options.bits ? requested_format(weight, pieces, options) : stored_format(stored, pieces);
     for (const WeightPiece& piece : pieces) {
       if (form) out[piece.part.name] = *form;
     }

@@ -13,13 +13,16 @@ constexpr const char* op_builder = "DecoderInferenceBuilder";
 
 using Arguments = std::optional<at::Tensor>;
 using Quantize = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, std::int64_t, std::int64_t);
-using Dequantize = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, std::int64_t, std::int64_t,
-                              c10::ScalarType);
-using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, const Arguments&, const Arguments&);
+using Dequantize = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, std::int64_t,
+                              std::int64_t, c10::ScalarType);
+using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const Arguments&, const Arguments&,
+                          const Arguments&);
 
 struct IntegerOps {
-  c10::TypedOperatorHandle<Quantize> quantize = ops::load_op<Quantize>(op_builder, "inference_quantize");
-  c10::TypedOperatorHandle<Dequantize> dequantize = ops::load_op<Dequantize>(op_builder, "inference_dequantize");
+  c10::TypedOperatorHandle<Quantize> quantize =
+      ops::load_op<Quantize>(op_builder, "inference_quantize");
+  c10::TypedOperatorHandle<Dequantize> dequantize =
+      ops::load_op<Dequantize>(op_builder, "inference_dequantize");
   c10::TypedOperatorHandle<Linear> linear = ops::load_op<Linear>(op_builder, "inference_linear");
 };
 
@@ -28,14 +31,17 @@ const std::optional<IntegerOps>& integer_ops() {
     try {
       if (ops::has_op(op_builder)) return IntegerOps();
     } catch (const Error& error) {
-      log(LogLevel::warning, std::string("integer matrices are multiplied the slow way: ") + error.what());
+      log(LogLevel::warning,
+          std::string("integer matrices are multiplied the slow way: ") + error.what());
     }
     return std::nullopt;
   }();
   return made;
 }
 
-Arguments maybe(const at::Tensor& tensor) { return tensor.defined() ? Arguments(tensor) : std::nullopt; }
+Arguments maybe(const at::Tensor& tensor) {
+  return tensor.defined() ? Arguments(tensor) : std::nullopt;
+}
 
 }  // namespace
 
@@ -48,13 +54,16 @@ QuantizedMatrix quantize_by_op(const at::Tensor& weight, int bits, std::int64_t 
   return {made, {scales, {}}};
 }
 
-at::Tensor dequantize_by_op(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count,
-                            c10::ScalarType dtype) {
-  return integer_ops()->dequantize.call(weight, scales.scales, maybe(scales.zeros), begin, count, dtype);
+at::Tensor dequantize_by_op(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
+                            std::int64_t count, c10::ScalarType dtype) {
+  return integer_ops()->dequantize.call(weight, scales.scales, maybe(scales.zeros), begin, count,
+                                        dtype);
 }
 
-at::Tensor linear_by_op(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
-  return integer_ops()->linear.call(x, weight, maybe(scales.scales), maybe(scales.zeros), maybe(bias));
+at::Tensor linear_by_op(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
+                        const at::Tensor& bias) {
+  return integer_ops()->linear.call(x, weight, maybe(scales.scales), maybe(scales.zeros),
+                                    maybe(bias));
 }
 
 }  // namespace anyaccel::llm

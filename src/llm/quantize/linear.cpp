@@ -19,7 +19,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t piece_values = 4 << 20;  // of a matrix that is widened piece by piece: 16 MiB
+constexpr std::int64_t piece_values = 4
+                                      << 20;  // of a matrix that is widened piece by piece: 16 MiB
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
 // Products of more rows than this first convert the integers to floats.
@@ -27,11 +28,15 @@ constexpr std::int64_t max_integer_rows = 16;
 
 bool is_int4(const at::Tensor& weight) { return weight.scalar_type() == c10::kByte; }
 
-std::int64_t inputs_of(const at::Tensor& weight) { return weight.size(1) * (is_int4(weight) ? 2 : 1); }
+std::int64_t inputs_of(const at::Tensor& weight) {
+  return weight.size(1) * (is_int4(weight) ? 2 : 1);
+}
 
 at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
-  const at::Tensor bytes = weight.view({weight.size(0), 2 * weight.size(1) / block, block / 4, 2}).transpose(2, 3);
-  return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, 3).reshape({weight.size(0), 2 * weight.size(1)});
+  const at::Tensor bytes =
+      weight.view({weight.size(0), 2 * weight.size(1) / block, block / 4, 2}).transpose(2, 3);
+  return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, 3)
+      .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
 /// Whether products of many rows of this type are worth to be done in float32, piece by piece.
@@ -41,8 +46,8 @@ bool is_slow(c10::ScalarType type) {
 }
 
 /// Rows of floats that the weight stands for.
-at::Tensor piece_of(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count,
-                    c10::ScalarType type) {
+at::Tensor piece_of(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
+                    std::int64_t count, c10::ScalarType type) {
   if (!scales.scales.defined()) return weight.narrow(0, begin, count).to(type);
   if (has_integer_ops(weight)) return dequantize_by_op(weight, scales, begin, count, type);
   return dequantize(weight, scales, begin, count).to(type);
@@ -112,10 +117,12 @@ QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group)
     best_scale = at::where(better, scale, best_scale);
     best_error = at::where(better, error, best_error);
   }
-  return {pack_int4(best_q.to(c10::kByte).view(weight.sizes()), group), {best_scale.squeeze(-1).contiguous(), {}}};
+  return {pack_int4(best_q.to(c10::kByte).view(weight.sizes()), group),
+          {best_scale.squeeze(-1).contiguous(), {}}};
 }
 
-at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin, std::int64_t count) {
+at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
+                      std::int64_t count) {
   if (has_integer_ops(weight)) return dequantize_by_op(weight, scales, begin, count, c10::kFloat);
   const at::Tensor factor = scales.scales.narrow(0, begin, count).unsqueeze(-1);
   const std::int64_t groups = scales.scales.size(1), inputs = inputs_of(weight);
@@ -123,13 +130,15 @@ at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64
   if (is_int4(weight)) q = unpack(q, int4_block(inputs / groups));
   at::Tensor values = q.to(c10::kFloat).view({count, groups, inputs / groups});
   if (is_int4(weight)) {
-    values = scales.zeros.defined() ? values.sub(scales.zeros.narrow(0, begin, count).unsqueeze(-1).to(c10::kFloat))
-                                    : values.sub(8);
+    values = scales.zeros.defined()
+                 ? values.sub(scales.zeros.narrow(0, begin, count).unsqueeze(-1).to(c10::kFloat))
+                 : values.sub(8);
   }
   return values.mul(factor).view({count, inputs});
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
+                  const at::Tensor& bias) {
   const std::int64_t rows = x.numel() / std::max<std::int64_t>(1, x.size(-1));
   const bool gradient = c10::GradMode::is_enabled();
   const bool integers = scales.scales.defined();
@@ -140,7 +149,8 @@ at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& s
   return at::linear(x, weight, bias.defined() ? std::optional<at::Tensor>(bias) : std::nullopt);
 }
 
-at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
+at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts,
+                  const at::Tensor& bias) {
   std::vector<at::Tensor> out;
   std::int64_t begin = 0;
   for (const at::Tensor& part : parts) {

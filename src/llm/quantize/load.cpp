@@ -25,7 +25,8 @@ QuantizedMatrix join(const StoredWeights& stored, const std::vector<WeightPiece>
   }
   QuantizedMatrix out{at::cat(weights), {at::cat(scales), {}}};
   if (!zeros.empty()) out.scales.zeros = at::cat(zeros);
-  if (out.scales.zeros.defined() && out.scales.zeros.eq(8).all().item<bool>()) out.scales.zeros.reset();
+  if (out.scales.zeros.defined() && out.scales.zeros.eq(8).all().item<bool>())
+    out.scales.zeros.reset();
   return out;
 }
 
@@ -42,17 +43,20 @@ void copy_floats(const StoredWeights& stored, const WeightPiece& piece) {
 /// What the file has in this place, where it can be used as it lies there.
 std::optional<at::Tensor> in_place(const StoredWeights& stored, const WeightPiece& piece) {
   const TensorPlan& part = piece.part;
-  if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0)) return std::nullopt;
+  if (!part.present || part.parts.size() > 1 || (!part.parts.empty() && part.dim != 0))
+    return std::nullopt;
   at::Tensor value = stored.floats(part.name, part.shape);
-  if (value.scalar_type() != piece.target.scalar_type() || !piece.target.is_cpu() || !piece.target.is_contiguous())
+  if (value.scalar_type() != piece.target.scalar_type() || !piece.target.is_cpu() ||
+      !piece.target.is_contiguous())
     return std::nullopt;
   if (!part.parts.empty()) value = value.narrow(0, part.parts[0].begin, part.parts[0].count);
   return value;
 }
 
-/// A whole tensor that is one in the file, or the parts of a matrix that are some there. False: it must be copied.
-bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& pieces, at::Tensor& tensor,
-                  std::vector<at::Tensor>* parts) {
+/// A whole tensor that is one in the file, or the parts of a matrix that are some there. False: it
+/// must be copied.
+bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& pieces,
+                  at::Tensor& tensor, std::vector<at::Tensor>* parts) {
   if (pieces.size() > 1 && !parts) return false;
   std::vector<at::Tensor> found;
   for (const WeightPiece& piece : pieces) {
@@ -72,7 +76,8 @@ bool use_in_place(const StoredWeights& stored, const std::vector<WeightPiece>& p
 
 }  // namespace
 
-void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan) {
+void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
+          const ParallelPlan* plan) {
   const c10::AutoGradMode no_gradient(false);
   WeightPieces all(weights, config, plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
@@ -92,7 +97,8 @@ void load(Weights& weights, const ModelConfig& config, const StoredWeights& stor
   all.each_left([&](const WeightPiece& piece) { copy_floats(stored, piece); });
 }
 
-void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored, const ParallelPlan* plan) {
+void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
+                 const ParallelPlan* plan) {
   const c10::AutoGradMode no_gradient(false);
   WeightPieces all(weights, config, plan);
   std::map<const at::Tensor*, std::vector<at::Tensor>*> parts;
@@ -106,11 +112,14 @@ void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeight
     const std::vector<WeightPiece> pieces = all.take(tensor);
     if (pieces.empty()) return;
     const auto place = parts.find(&tensor);
-    if (use_in_place(stored, pieces, tensor, place == parts.end() ? nullptr : place->second)) return;
-    const at::Tensor made = tensor.is_cpu() ? memory.empty(tensor.sizes(), tensor.scalar_type()) : tensor;
+    if (use_in_place(stored, pieces, tensor, place == parts.end() ? nullptr : place->second))
+      return;
+    const at::Tensor made =
+        tensor.is_cpu() ? memory.empty(tensor.sizes(), tensor.scalar_type()) : tensor;
     for (const WeightPiece& piece : pieces) {
       const at::Tensor& target = piece.target;
-      copy_floats(stored, {piece.part, made.as_strided(target.sizes(), target.strides(), target.storage_offset())});
+      copy_floats(stored, {piece.part, made.as_strided(target.sizes(), target.strides(),
+                                                       target.storage_offset())});
     }
     tensor = made;
   });

@@ -25,7 +25,8 @@ constexpr int word_bits = 32;
 at::Tensor unpack_words(const at::Tensor& words, int bits) {
   at::Tensor whole = words.contiguous();
   if (whole.stride(-1) != 1)
-    whole = whole.clone(c10::MemoryFormat::Contiguous);  // one word a row: any stride counts as contiguous
+    whole = whole.clone(
+        c10::MemoryFormat::Contiguous);  // one word a row: any stride counts as contiguous
   const at::Tensor bytes = whole.view(c10::kByte);
   if (bits == 8) return bytes;
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
@@ -33,7 +34,8 @@ at::Tensor unpack_words(const at::Tensor& words, int bits) {
 
 /// AWQ has eight neighbouring outputs of a word in the order 0, 2, 4, 6, 1, 3, 5, 7.
 at::Tensor in_order(const at::Tensor& values) {
-  const at::Tensor places = at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));
+  const at::Tensor places =
+      at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));
   return values.view({values.size(0), -1, 8}).index_select(2, places).flatten(1);
 }
 
@@ -43,7 +45,9 @@ at::Tensor turn_sign(const at::Tensor& values) {
   return values.contiguous().bitwise_xor(sign ? -128 : 128).view(sign ? c10::kByte : c10::kChar);
 }
 
-std::int64_t words_of(std::int64_t values, int bits) { return (values * bits + word_bits - 1) / word_bits; }
+std::int64_t words_of(std::int64_t values, int bits) {
+  return (values * bits + word_bits - 1) / word_bits;
+}
 
 at::Tensor cut(const at::Tensor& tensor, std::int64_t dim, const Slice& slice) {
   return tensor.narrow(dim, slice.begin, slice.count);
@@ -56,10 +60,11 @@ Slice enclosing(const Slice& places, std::int64_t size) {
 }
 
 [[noreturn]] void unfit(const std::string& name, const at::Tensor& got, const std::string& want) {
-  throw Error(ErrorCode::corrupt, "load_checkpoint",
-              {.what = "tensor " + quoted_text(name) + " does not match its matrix",
-               .got = std::string(dtype_name(got.scalar_type())) + " " + shortened_list(got.sizes()),
-               .want = want});
+  throw Error(
+      ErrorCode::corrupt, "load_checkpoint",
+      {.what = "tensor " + quoted_text(name) + " does not match its matrix",
+       .got = std::string(dtype_name(got.scalar_type())) + " " + shortened_list(got.sizes()),
+       .want = want});
 }
 
 }  // namespace
@@ -78,8 +83,9 @@ struct StoredWeights::Plain {
   at::Tensor q;                          ///< uint8 [outputs, inputs]
   at::Tensor scales;                     ///< float32 [outputs, groups]
   at::Tensor zeros;                      ///< uint8 [outputs, groups]
-  at::Tensor order;  ///< int64 [inputs]: the group of each input; undefined: neighbours, all of a size
-  Slice groups;      ///< those of the matrix that are here, before they are made to fit
+  at::Tensor
+      order;     ///< int64 [inputs]: the group of each input; undefined: neighbours, all of a size
+  Slice groups;  ///< those of the matrix that are here, before they are made to fit
 };
 
 StoredWeights::StoredWeights(const std::filesystem::path& folder)
@@ -91,7 +97,9 @@ std::string StoredWeights::base(const std::string& name) const {
   const std::string all = name.substr(0, name.size() - suffix.size());
   const auto there = [&](const char* part) {
     const std::string found = stored_name(checkpoint_, all + part);
-    return checkpoint_.contains(found) ? found.substr(0, found.size() - std::string_view(part).size()) : "";
+    return checkpoint_.contains(found)
+               ? found.substr(0, found.size() - std::string_view(part).size())
+               : "";
   };
   if (config_.format != StoredFormat::compressed) return there(".qweight");
   return there(".weight_scale");
@@ -99,26 +107,31 @@ std::string StoredWeights::base(const std::string& name) const {
 
 bool StoredWeights::is_integer(const std::string& name) const { return !base(name).empty(); }
 
-at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype, at::IntArrayRef shape) const {
+at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype,
+                               at::IntArrayRef shape) const {
   at::Tensor found = checkpoint_.tensor(name, shape);
   if (found.scalar_type() != dtype) unfit(name, found, std::string(dtype_name(dtype)));
   return found;
 }
 
-/// Which of the scales' groups (their dimension `dim`) the wanted inputs belong to; `index` has them where it is there.
-void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index, const std::string& name,
-                                const at::Tensor& scales, std::int64_t dim) const {
+/// Which of the scales' groups (their dimension `dim`) the wanted inputs belong to; `index` has
+/// them where it is there.
+void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index,
+                                const std::string& name, const at::Tensor& scales,
+                                std::int64_t dim) const {
   const std::int64_t inputs = window.inputs, groups = scales.size(dim);
   at::Tensor order;
   if (checkpoint_.contains(index)) {
     order = part(index, c10::kInt, {inputs}).to(c10::kLong);
-    const std::int64_t least = order.min().item<std::int64_t>(), most = order.max().item<std::int64_t>();
+    const std::int64_t least = order.min().item<std::int64_t>(),
+                       most = order.max().item<std::int64_t>();
     // compressed-tensors fills it with -1 where it is of no use.
     if (least < 0 && most < 0) order.reset();
     if (order.defined() && (least < 0 || most >= groups))
       unfit(index, order, "groups from 0 to " + std::to_string(groups - 1));
-    const bool usual = inputs % groups == 0 && order.defined() &&
-                       order.equal(at::arange(inputs, order.options()).floor_divide(inputs / groups));
+    const bool usual =
+        inputs % groups == 0 && order.defined() &&
+        order.equal(at::arange(inputs, order.options()).floor_divide(inputs / groups));
     if (usual) order.reset();
   }
   if (order.defined()) {
@@ -126,28 +139,33 @@ void StoredWeights::read_groups(Plain& out, const Window& window, const std::str
     out.groups = {0, groups};
     return;
   }
-  if (inputs % groups != 0) unfit(name, scales, "groups that divide " + std::to_string(inputs) + " inputs");
+  if (inputs % groups != 0)
+    unfit(name, scales, "groups that divide " + std::to_string(inputs) + " inputs");
   out.group = inputs / groups;
   out.groups = enclosing(window.columns, out.group);
 }
 
 /// GPTQ and AWQ: a row per input (or some), a column per output (or some).
-void StoredWeights::read_columns(Plain& out, const std::string& name, const Window& window, Depth depth) const {
+void StoredWeights::read_columns(Plain& out, const std::string& name, const Window& window,
+                                 Depth depth) const {
   const bool awq = config_.format == StoredFormat::awq;
   const int bits = out.bits = config_.bits;
   const std::int64_t per_word = word_bits / bits;
-  const at::Tensor words = part(
-      name + ".qweight", c10::kInt,
-      {awq ? window.inputs : words_of(window.inputs, bits), awq ? words_of(window.outputs, bits) : window.outputs});
+  const at::Tensor words = part(name + ".qweight", c10::kInt,
+                                {awq ? window.inputs : words_of(window.inputs, bits),
+                                 awq ? words_of(window.outputs, bits) : window.outputs});
   const at::Tensor scales = checkpoint_.tensor(name + ".scales");
-  if (scales.dim() != 2 || scales.size(0) < 1 || scales.size(1) != window.outputs || !scales.is_floating_point())
+  if (scales.dim() != 2 || scales.size(0) < 1 || scales.size(1) != window.outputs ||
+      !scales.is_floating_point())
     unfit(name + ".scales", scales, "floats [groups, " + std::to_string(window.outputs) + "]");
   const std::int64_t groups = scales.size(0);
-  const at::Tensor zeros = part(name + ".qzeros", c10::kInt, {groups, words_of(window.outputs, bits)});
+  const at::Tensor zeros =
+      part(name + ".qzeros", c10::kInt, {groups, words_of(window.outputs, bits)});
   read_groups(out, window, awq ? "" : name + ".g_idx", name + ".scales", scales, 0);
   if (depth == Depth::shapes) return;
   // Words that have a wanted value, and the wanted ones of theirs.
-  const Slice row_words = enclosing(window.rows, per_word), column_words = enclosing(window.columns, per_word);
+  const Slice row_words = enclosing(window.rows, per_word),
+              column_words = enclosing(window.columns, per_word);
   const Slice rows{window.rows.begin - row_words.begin * per_word, window.rows.count};
   const Slice columns{window.columns.begin - column_words.begin * per_word, window.columns.count};
   at::Tensor z = unpack_words(cut(cut(zeros, 0, out.groups), 1, row_words), bits);
@@ -166,7 +184,8 @@ void StoredWeights::read_columns(Plain& out, const std::string& name, const Wind
 }
 
 /// compressed-tensors: a row per output.
-void StoredWeights::read_rows(Plain& out, const std::string& name, const Window& window, Depth depth) const {
+void StoredWeights::read_rows(Plain& out, const std::string& name, const Window& window,
+                              Depth depth) const {
   const bool packed = checkpoint_.contains(name + ".weight_packed");
   at::Tensor weight;
   if (packed) {
@@ -176,7 +195,8 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
     }
     if (!out.bits || weight.size(0) != window.outputs || weight.scalar_type() != c10::kInt)
       unfit(name + ".weight_packed", weight,
-            "int32 [" + std::to_string(window.outputs) + ", words of " + std::to_string(window.inputs) + " values]");
+            "int32 [" + std::to_string(window.outputs) + ", words of " +
+                std::to_string(window.inputs) + " values]");
   } else {
     weight = part(name + ".weight", c10::kChar, {window.outputs, window.inputs});
     out.bits = 8;
@@ -191,7 +211,9 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
       unfit(name, tensor, "[" + std::to_string(window.outputs) + ", groups]");
     return two.expand({window.outputs, groups != 0 ? groups : two.size(1)});
   };
-  const auto wanted = [&](const at::Tensor& tensor) { return cut(cut(tensor, 0, window.rows), 1, out.groups); };
+  const auto wanted = [&](const at::Tensor& tensor) {
+    return cut(cut(tensor, 0, window.rows), 1, out.groups);
+  };
   at::Tensor scales = checkpoint_.tensor(name + ".weight_scale");
   if (!scales.is_floating_point()) unfit(name + ".weight_scale", scales, "floats");
   scales = column(scales);
@@ -201,14 +223,18 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
   if (checkpoint_.contains(name + ".weight_zero_point")) {
     zeros = checkpoint_.tensor(name + ".weight_zero_point");
     if (zeros.scalar_type() == c10::kInt) {
-      zeros = part(name + ".weight_zero_point", c10::kInt, {words_of(window.outputs, out.bits), groups});
+      zeros = part(name + ".weight_zero_point", c10::kInt,
+                   {words_of(window.outputs, out.bits), groups});
       const Slice words = enclosing(window.rows, per_word);
       if (depth != Depth::shapes) {
         zeros = unpack_words(cut(cut(zeros, 0, words), 1, out.groups).t(), out.bits);
-        zeros = cut(zeros, 1, {window.rows.begin - words.begin * per_word, window.rows.count}).t().contiguous();
+        zeros = cut(zeros, 1, {window.rows.begin - words.begin * per_word, window.rows.count})
+                    .t()
+                    .contiguous();
       }
     } else {
-      if (zeros.scalar_type() != c10::kChar) unfit(name + ".weight_zero_point", zeros, "int8 or packed int32");
+      if (zeros.scalar_type() != c10::kChar)
+        unfit(name + ".weight_zero_point", zeros, "int8 or packed int32");
       zeros = column(zeros);
       if (depth != Depth::shapes) zeros = turn_sign(wanted(zeros)).sub(128 - (1 << (out.bits - 1)));
     }
@@ -229,7 +255,8 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
   }
 }
 
-StoredWeights::Plain StoredWeights::window(const std::string& name, const Window& wanted, Depth depth) const {
+StoredWeights::Plain StoredWeights::window(const std::string& name, const Window& wanted,
+                                           Depth depth) const {
   Plain out;
   if (config_.format == StoredFormat::compressed) {
     read_rows(out, base(name), wanted, depth);

@@ -11,7 +11,9 @@ namespace anyaccel::llm {
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.bits != 0 && options.bits != 4 && options.bits != 8) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "weights cannot have so many bits", .got = std::to_string(options.bits), .want = "4 or 8"});
+                {.what = "weights cannot have so many bits",
+                 .got = std::to_string(options.bits),
+                 .want = "4 or 8"});
   }
   if (options.group_size < 0 || options.group_size % 32 != 0) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
@@ -29,14 +31,16 @@ StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions
   return stored;
 }
 
-void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options, const ParallelPlan* plan) {
+void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
+              const ParallelPlan* plan) {
   WeightPieces all(weights, config, plan);
   each_matrix(weights, [&](const std::string&, at::Tensor& weight, Scales& scales) {
     const std::vector<WeightPiece> pieces = all.take(weight);
     const auto form = requested_format(weight, pieces, options);
     if (!form) return;
     QuantizedMatrix made = quantize(weight, form->bits, form->group);
-    weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same tensor
+    weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same
+                           // tensor
     scales = made.scales;
     weights.quantized = true;
   });

@@ -1,5 +1,5 @@
-// The one source of chance: weights, data order, dropout masks and samples are all drawn on the host from here, so a
-// seed means the same run on every accelerator.
+// The one source of chance: weights, data order, dropout masks and samples are all drawn on the
+// host from here, so a seed means the same run on every accelerator.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::llm {
 
-/// torch's Mersenne Twister on the host with a seed of its own; the process's default generator is not touched.
-/// Not thread-safe.
+/// torch's Mersenne Twister on the host with a seed of its own; the process's default generator is
+/// not touched. Not thread-safe.
 class HostRandom {
  public:
   explicit HostRandom(std::uint64_t seed);
@@ -24,7 +24,8 @@ class HostRandom {
   /// A host float32 mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
   at::Tensor dropout_mask(at::IntArrayRef shape, double rate);
 
-  /// State as a 1-d uint8 host tensor, for checkpoints. set_state throws `corrupt` when it does not fit.
+  /// State as a 1-d uint8 host tensor, for checkpoints. set_state throws `corrupt` when it does not
+  /// fit.
   at::Tensor state() const;
   void set_state(const at::Tensor& state);
 

@@ -8,8 +8,9 @@
 
 namespace anyaccel::llm {
 
-/// Host tensors side by side in memory that asks the system for large pages: small ones, wherever they happen to lie, cost a good part of
-/// the memory's speed. Tensors keep their memory alive. Not thread-safe.
+/// Host tensors side by side in memory that asks the system for large pages: small ones, wherever
+/// they happen to lie, cost a good part of the memory's speed. Tensors keep their memory alive. Not
+/// thread-safe.
 class LargePages {
  public:
   /// Uninitialized.

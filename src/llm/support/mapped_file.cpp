@@ -25,12 +25,15 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   auto file = std::shared_ptr<MappedFile>(new MappedFile);
   file->size_ = static_cast<std::size_t>(status.st_size);
   if (file->size_ > 0) {
-    void* address = ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+    void* address =
+        ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
     // Where memory is not overcommitted, what might be written counts.
-    if (address == MAP_FAILED) address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (address == MAP_FAILED)
+      address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) fail("cannot map");
-    // A wish: file systems with large folios then read what is not in memory yet into large pages, and later processes find it in them.
-    // Weights that are read from end to end for each token come faster from there.
+    // A wish: file systems with large folios then read what is not in memory yet into large pages,
+    // and later processes find it in them. Weights that are read from end to end for each token
+    // come faster from there.
     ::madvise(address, file->size_, MADV_HUGEPAGE);
     file->data_ = static_cast<const std::byte*>(address);
   }

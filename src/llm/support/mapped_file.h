@@ -7,9 +7,10 @@
 
 namespace anyaccel::llm {
 
-/// Pages of a whole file, read from it; who writes to them all the same gets a page of its own, and the file stays as it is. Shared: tensors that look into it keep it alive. Thread-safe once made.
-/// A file that another process cuts shorter while it is mapped ends this process (SIGBUS) when the lost part is read:
-/// replace files by renaming, as AtomicFile does, and never write into them.
+/// Pages of a whole file, read from it; who writes to them all the same gets a page of its own, and
+/// the file stays as it is. Shared: tensors that look into it keep it alive. Thread-safe once made.
+/// A file that another process cuts shorter while it is mapped ends this process (SIGBUS) when the
+/// lost part is read: replace files by renaming, as AtomicFile does, and never write into them.
 class MappedFile {
  public:
   /// Throws `not_found`, or `io` with the system's reason.

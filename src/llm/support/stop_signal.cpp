@@ -12,10 +12,11 @@ namespace {
 std::atomic<bool> stopped{false};
 /// Times of the first SIGINT and the first SIGTERM in nanoseconds; 0: none yet.
 std::atomic<std::int64_t> interrupted_at{0}, terminated_at{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free,
+static_assert(std::atomic<bool>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
               "a signal handler may touch nothing else");
-/// A signal to a process group (timeout, kill) reaches a rank twice: directly, and from the launcher, which cannot know
-/// that.
+/// A signal to a process group (timeout, kill) reaches a rank twice: directly, and from the
+/// launcher, which cannot know that.
 constexpr std::int64_t kSameSignal = 1'000'000'000;
 struct sigaction before_interrupt, before_terminate;
 
@@ -62,16 +63,18 @@ void on_signal(int signal, siginfo_t* info, void* /*context*/) {
   }
 }
 
-/// A signal that was ignored at program start stays ignored. nohup, and shells that start background jobs, rely on
-/// this.
-void watch_unless_ignored(int signal, const struct sigaction& action, const struct sigaction& before) {
+/// A signal that was ignored at program start stays ignored. nohup, and shells that start
+/// background jobs, rely on this.
+void watch_unless_ignored(int signal, const struct sigaction& action,
+                          const struct sigaction& before) {
   if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
 }
 
 }  // namespace
 
 StopSignal::StopSignal(Watch watch, Patience patience) : watch_(watch) {
-  patience_left.it_value = {.tv_sec = patience.count() / 1000, .tv_nsec = patience.count() % 1000 * 1'000'000};
+  patience_left.it_value = {.tv_sec = patience.count() / 1000,
+                            .tv_nsec = patience.count() % 1000 * 1'000'000};
   if (patience > kNoLimit) {
     make(interrupt_deadline, SIGINT);
     if (watch_ == Watch::all) make(terminate_deadline, SIGTERM);

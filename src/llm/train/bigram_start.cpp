@@ -27,7 +27,8 @@ constexpr std::int64_t kOversampling = 8;
 constexpr int kPasses = 2;
 /// Root mean square of the embedding.
 constexpr double kEmbedding = 0.5;
-/// Component of the embedding that is the same for all tokens. The head uses it to add the frequency of each token.
+/// Component of the embedding that is the same for all tokens. The head uses it to add the
+/// frequency of each token.
 constexpr double kConstant = 2.0;
 
 /// A sparse float matrix, stored by rows.
@@ -47,9 +48,11 @@ struct Sparse {
     const float* source = in.const_data_ptr<float>();
     float* target = out.mutable_data_ptr<float>();
     at::parallel_for(0, rows(), 64, [&](std::int64_t first, std::int64_t last) {
-      for (auto row = static_cast<std::size_t>(first); row < static_cast<std::size_t>(last); ++row) {
+      for (auto row = static_cast<std::size_t>(first); row < static_cast<std::size_t>(last);
+           ++row) {
         for (std::size_t i = begins[row]; i < begins[row + 1]; ++i) {
-          for (std::size_t c = 0; c < width; ++c) target[row * width + c] += values[i] * source[places[i] * width + c];
+          for (std::size_t c = 0; c < width; ++c)
+            target[row * width + c] += values[i] * source[places[i] * width + c];
         }
       }
     });
@@ -77,8 +80,8 @@ struct Sparse {
   }
 };
 
-/// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on a. With Witten and
-/// Bell's estimate, the ratio is 0 for pairs that do not occur, so it is sparse.
+/// Counts as probabilities: P(b | a) = share[b] * exp(ratio[a, b]), up to a factor that depends on
+/// a. With Witten and Bell's estimate, the ratio is 0 for pairs that do not occur, so it is sparse.
 struct Bigrams {
   std::vector<double> share;
   Sparse ratio;
@@ -87,7 +90,10 @@ struct Bigrams {
 Bigrams count_bigrams(std::span<const std::uint16_t> tokens, std::size_t vocabulary) {
   std::vector<std::uint32_t> pairs;
   Bigrams out{.share = std::vector<double>(vocabulary, 0.5),
-              .ratio = {.columns = static_cast<std::int64_t>(vocabulary), .begins = {0}, .places = {}, .values = {}}};
+              .ratio = {.columns = static_cast<std::int64_t>(vocabulary),
+                        .begins = {0},
+                        .places = {},
+                        .values = {}}};
   for (const std::uint16_t token : tokens) out.share[token] += 1;
   const double total = static_cast<double>(tokens.size()) + 0.5 * static_cast<double>(vocabulary);
   for (double& share : out.share) share /= total;
@@ -98,7 +104,8 @@ Bigrams count_bigrams(std::span<const std::uint16_t> tokens, std::size_t vocabul
   auto pair = pairs.begin();
   for (std::size_t row = 0; row < vocabulary; ++row) {
     while (pair != pairs.end() && *pair >> 16 == row) {
-      const auto end = std::find_if(pair, pairs.end(), [&](std::uint32_t other) { return other != *pair; });
+      const auto end =
+          std::find_if(pair, pairs.end(), [&](std::uint32_t other) { return other != *pair; });
       ratio.places.push_back(static_cast<std::uint16_t>(*pair & 0xffff));
       ratio.values.push_back(static_cast<float>(end - pair));
       pair = end;
@@ -107,14 +114,17 @@ Bigrams count_bigrams(std::span<const std::uint16_t> tokens, std::size_t vocabul
     ratio.begins.push_back(ratio.places.size());
     const auto kinds = static_cast<double>(ratio.places.size() - begin);
     for (std::size_t i = begin; i < ratio.places.size(); ++i)
-      ratio.values[i] = static_cast<float>(std::log1p(ratio.values[i] / (kinds * out.share[ratio.places[i]])));
+      ratio.values[i] =
+          static_cast<float>(std::log1p(ratio.values[i] / (kinds * out.share[ratio.places[i]])));
   }
   return out;
 }
 
-/// Returns two factors [vocabulary, rank] whose product approximates the ratios, best for frequent tokens.
-/// Halko, Martinsson and Tropp, "Finding Structure with Randomness", SIAM Review 53(2), 2011.
-std::pair<at::Tensor, at::Tensor> factors(const Bigrams& bigrams, std::int64_t rank, HostRandom& random) {
+/// Returns two factors [vocabulary, rank] whose product approximates the ratios, best for frequent
+/// tokens. Halko, Martinsson and Tropp, "Finding Structure with Randomness", SIAM Review 53(2),
+/// 2011.
+std::pair<at::Tensor, at::Tensor> factors(const Bigrams& bigrams, std::int64_t rank,
+                                          HostRandom& random) {
   const std::size_t vocabulary = bigrams.share.size();
   at::Tensor weight = at::empty({static_cast<std::int64_t>(vocabulary), 1});
   float* weights = weight.mutable_data_ptr<float>();
@@ -131,7 +141,8 @@ std::pair<at::Tensor, at::Tensor> factors(const Bigrams& bigrams, std::int64_t r
   random.fill_normal(probe, 0.0, 1.0);
   at::Tensor basis = orthogonal(matrix * probe);
   for (int i = 0; i < kPasses; ++i) basis = orthogonal(matrix * orthogonal(transposed * basis));
-  const auto [left, sizes, right] = at::linalg_svd((transposed * basis).t(), /*full_matrices=*/false);
+  const auto [left, sizes, right] =
+      at::linalg_svd((transposed * basis).t(), /*full_matrices=*/false);
   const at::Tensor root = sizes.narrow(0, 0, rank).sqrt();
   return {at::matmul(basis, left.narrow(1, 0, rank)).mul(root).div(weight),
           right.narrow(0, 0, rank).t().mul(root).div(weight)};
@@ -145,22 +156,22 @@ at::Tensor random_rotation(std::int64_t size, HostRandom& random) {
 
 }  // namespace
 
-void start_from_bigrams(Weights& weights, const ModelConfig& config, std::span<const std::uint16_t> tokens,
-                        HostRandom& random) {
+void start_from_bigrams(Weights& weights, const ModelConfig& config,
+                        std::span<const std::uint16_t> tokens, HostRandom& random) {
   if (config.tie_word_embeddings || config.hidden_size < 4 || !at::hasLAPACK()) return;
   const c10::AutoGradMode no_gradient(false);
   const std::int64_t vocabulary = config.vocab_size;
   const std::int64_t width = config.hidden_size;
-  const Bigrams bigrams =
-      count_bigrams(tokens.subspan(0, std::min(tokens.size(), kMaxTokens)), static_cast<std::size_t>(vocabulary));
+  const Bigrams bigrams = count_bigrams(tokens.subspan(0, std::min(tokens.size(), kMaxTokens)),
+                                        static_cast<std::size_t>(vocabulary));
   const std::int64_t rank = std::min(width - 2, vocabulary);
   const auto [left, right] = factors(bigrams, rank, random);
   at::Tensor share = at::empty({vocabulary, 1});
   for (std::size_t i = 0; i < bigrams.share.size(); ++i)
     share.mutable_data_ptr<float>()[i] = static_cast<float>(std::log(bigrams.share[i]));
 
-  // The norm before the head would remove the length of a token's row. An additional column, which the head ignores,
-  // makes all rows equally long.
+  // The norm before the head would remove the length of a token's row. An additional column, which
+  // the head ignores, makes all rows equally long.
   const at::Tensor squares = left.square().sum(1, /*keepdim=*/true);
   const double longest = squares.max().item<double>();
   const double length = std::sqrt(longest + kConstant * kConstant);
@@ -170,7 +181,8 @@ void start_from_bigrams(Weights& weights, const ModelConfig& config, std::span<c
   // Rotate the rows, so that no column is special to the optimizer.
   const at::Tensor rotation = random_rotation(width, random);
   const at::Tensor rows = at::cat({left, at::full({vocabulary, 1}, kConstant), filler, rest}, 1);
-  const at::Tensor head = at::cat({right, share.sub(share.mean()).div(kConstant), at::zeros({vocabulary, 1}), rest}, 1);
+  const at::Tensor head =
+      at::cat({right, share.sub(share.mean()).div(kConstant), at::zeros({vocabulary, 1}), rest}, 1);
   weights.embedding.copy_(at::matmul(rows, rotation).mul(kEmbedding * per_value));
   weights.head.copy_(at::matmul(head, rotation).div(per_value));
   for (LayerWeights& layer : weights.layers) {

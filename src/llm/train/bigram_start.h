@@ -10,12 +10,13 @@
 
 namespace anyaccel::llm {
 
-/// Sets a new model's embedding and head so that it predicts each token from the previous one like a bigram model of
-/// `tokens`, as far as the width allows. The layers initially add nothing. A short run can then learn longer
-/// dependencies.
+/// Sets a new model's embedding and head so that it predicts each token from the previous one like
+/// a bigram model of `tokens`, as far as the width allows. The layers initially add nothing. A
+/// short run can then learn longer dependencies.
 ///
-/// Does nothing for models with tied embeddings or fewer than four dimensions, or if LibTorch lacks LAPACK.
-void start_from_bigrams(Weights& weights, const ModelConfig& config, std::span<const std::uint16_t> tokens,
-                        HostRandom& random);
+/// Does nothing for models with tied embeddings or fewer than four dimensions, or if LibTorch lacks
+/// LAPACK.
+void start_from_bigrams(Weights& weights, const ModelConfig& config,
+                        std::span<const std::uint16_t> tokens, HostRandom& random);
 
 }  // namespace anyaccel::llm

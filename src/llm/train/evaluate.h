@@ -10,14 +10,16 @@
 
 namespace anyaccel::llm {
 
-/// Mean negative log probability in nats of the tokens predicted in `windows` (all of one length, at most the context
-/// plus one), `batch` windows at a time, in `dtype` under autocast unless it is float32. Draws nothing.
-double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream, std::span<const Window> windows,
-                     std::int64_t batch, c10::ScalarType dtype);
+/// Mean negative log probability in nats of the tokens predicted in `windows` (all of one length,
+/// at most the context plus one), `batch` windows at a time, in `dtype` under autocast unless it is
+/// float32. Draws nothing.
+double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream,
+                     std::span<const Window> windows, std::int64_t batch, c10::ScalarType dtype);
 
-/// Converts windows of tokens to windows of the same text in bytes: the predicted bytes and the byte before them.
-/// `lengths`: bytes per token.
-std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens, std::span<const Window> windows,
+/// Converts windows of tokens to windows of the same text in bytes: the predicted bytes and the
+/// byte before them. `lengths`: bytes per token.
+std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens,
+                                 std::span<const Window> windows,
                                  const std::vector<std::uint32_t>& lengths);
 
 /// Tokens of windows as a host int64 tensor [windows, length].

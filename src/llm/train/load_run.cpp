@@ -46,7 +46,8 @@ std::string read_run_description(const fs::path& folder) {
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-TrainOptions run_options(const fs::path& folder, const std::string& description, Progress& progress) {
+TrainOptions run_options(const fs::path& folder, const std::string& description,
+                         Progress& progress) {
   const Json all = parse_json(description, folder.string());
   const fs::path path = folder / "trainer_state.json";
   const Json& json = all["run"];
@@ -71,12 +72,14 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.steps = options.integer("steps", 1, kLarge);
   out.minutes = options.number("minutes");
   out.min_steps = options.integer("min_steps", 0, kLarge).value_or(0);
-  if (!saved->contains("seed") || !(*saved)["seed"].is_number_unsigned()) corrupt(path.string() + " lacks the seed");
+  if (!saved->contains("seed") || !(*saved)["seed"].is_number_unsigned())
+    corrupt(path.string() + " lacks the seed");
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
   // Older runs, without a learned vocabulary, use the vocabulary of bytes.
-  out.vocab_size = options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
+  out.vocab_size =
+      options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);
   out.lr = required_number(options, "lr");
   out.warmup = required_number(options, "warmup");
@@ -103,8 +106,10 @@ void load_run(const fs::path& folder, const RunState& state) {
   AdamW::State moments;
   const auto named = parameters(state.model.weights);
   for (std::size_t i = 0; i < named.size(); ++i) {
-    moments.exp_avg.push_back(checked(file, "exp_avg." + named[i].name, state.optimizer.state().exp_avg[i]));
-    moments.exp_avg_sq.push_back(checked(file, "exp_avg_sq." + named[i].name, state.optimizer.state().exp_avg_sq[i]));
+    moments.exp_avg.push_back(
+        checked(file, "exp_avg." + named[i].name, state.optimizer.state().exp_avg[i]));
+    moments.exp_avg_sq.push_back(
+        checked(file, "exp_avg_sq." + named[i].name, state.optimizer.state().exp_avg_sq[i]));
   }
   moments.step = checked(file, "step", state.optimizer.state().step);
   moments.lr = state.optimizer.state().lr;

@@ -24,7 +24,8 @@ BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
   share.begin = rank * part + std::min<std::int64_t>(rank, larger);
   share.count = part + (rank < larger ? 1 : 0);
   if (larger != 0)
-    share.weight = static_cast<double>(share.count) * static_cast<double>(size) / static_cast<double>(batch);
+    share.weight =
+        static_cast<double>(share.count) * static_cast<double>(size) / static_cast<double>(batch);
   return share;
 }
 
@@ -35,10 +36,13 @@ Ranks::Ranks() {
 std::string Ranks::from_first(std::string text) {
   if (!group_) return text;
   const auto bytes = at::TensorOptions().dtype(at::kByte);
-  const auto length = at::tensor(static_cast<std::int64_t>(text.size()), at::TensorOptions().dtype(at::kLong));
+  const auto length =
+      at::tensor(static_cast<std::int64_t>(text.size()), at::TensorOptions().dtype(at::kLong));
   group_->broadcast(length, 0);
   if (!first()) text.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
-  if (!text.empty()) group_->broadcast(at::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, bytes), 0);
+  if (!text.empty())
+    group_->broadcast(at::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, bytes),
+                      0);
   return text;
 }
 
@@ -50,8 +54,9 @@ void Ranks::from_first(const std::vector<at::Tensor>& tensors) {
 
 StepNews Ranks::exchange(double loss, const BatchShare& share, double seconds, bool stop) {
   if (!group_) return {loss, seconds, stop};
-  const auto numbers = at::tensor({loss * share.weight / size(), first() ? seconds : 0.0, stop ? 1.0 : 0.0},
-                                  at::TensorOptions().dtype(at::kDouble));
+  const auto numbers =
+      at::tensor({loss * share.weight / size(), first() ? seconds : 0.0, stop ? 1.0 : 0.0},
+                 at::TensorOptions().dtype(at::kDouble));
   group_->all_reduce(numbers);
   const auto* sums = numbers.const_data_ptr<double>();
   return {sums[0], sums[1], sums[2] > 0};
@@ -59,12 +64,14 @@ StepNews Ranks::exchange(double loss, const BatchShare& share, double seconds, b
 
 void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source) {
   if (!group_) return;
-  const auto number = at::tensor(static_cast<std::int64_t>(fingerprint), at::TensorOptions().dtype(at::kLong));
+  const auto number =
+      at::tensor(static_cast<std::int64_t>(fingerprint), at::TensorOptions().dtype(at::kLong));
   group_->broadcast(number, 0);
   if (static_cast<std::uint64_t>(number.item<std::int64_t>()) == fingerprint) return;
-  throw Error(ErrorCode::invalid_argument, "train",
-              {.what = "the data of rank " + std::to_string(rank()) + " are not those of rank 0: " + source,
-               .hint = "give every host the same files"});
+  throw Error(
+      ErrorCode::invalid_argument, "train",
+      {.what = "the data of rank " + std::to_string(rank()) + " are not those of rank 0: " + source,
+       .hint = "give every host the same files"});
 }
 
 bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {

@@ -16,11 +16,13 @@ namespace anyaccel::llm {
 struct BatchShare {
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  /// What its mean loss is multiplied with, so that the mean over ranks is the mean over the batch. 1 where all have equal parts.
+  /// What its mean loss is multiplied with, so that the mean over ranks is the mean over the batch.
+  /// 1 where all have equal parts.
   double weight = 1;
 };
 
-/// Parts differ by one sequence at most; the first ranks have the larger ones. `invalid_argument` when a rank would have none.
+/// Parts differ by one sequence at most; the first ranks have the larger ones. `invalid_argument`
+/// when a rank would have none.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
 /// What all ranks know after a step.
@@ -30,7 +32,8 @@ struct StepNews {
   bool stop = false;   ///< a rank was asked to
 };
 
-/// One rank, or those of a job whose launcher says that there are several. What is read and written beside the data is rank 0's affair.
+/// One rank, or those of a job whose launcher says that there are several. What is read and written
+/// beside the data is rank 0's affair.
 class Ranks {
  public:
   /// Finds the others where WORLD_SIZE is above 1: the errors are those of init_process_group().
@@ -49,7 +52,8 @@ class Ranks {
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
   /// `invalid_argument` on the ranks whose number is not rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);
-  /// True when the tensors have the same bits on all ranks; collective, the same answer on each. Copies one after the other to the host.
+  /// True when the tensors have the same bits on all ranks; collective, the same answer on each.
+  /// Copies one after the other to the host.
   bool all_have(const std::vector<at::Tensor>& tensors);
   void barrier();
 

@@ -14,7 +14,8 @@ namespace fs = std::filesystem;
 
 Json options_json(const TrainOptions& options) {
   Json data = Json::array();
-  for (const fs::path& path : options.data) data.push_back(fs::absolute(path).lexically_normal().string());
+  for (const fs::path& path : options.data)
+    data.push_back(fs::absolute(path).lexically_normal().string());
   Json out = {{"data", data},
               {"min_steps", options.min_steps},
               {"seed", options.seed},
@@ -40,7 +41,8 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw Error(ErrorCode::io, "save_checkpoint", {.what = "cannot make " + folder.string() + ": " + error.message()});
+    throw Error(ErrorCode::io, "save_checkpoint",
+                {.what = "cannot make " + folder.string() + ": " + error.message()});
   }
   const AtomicFile removed_again(folder / "model.safetensors");
 }
@@ -76,7 +78,8 @@ void save_run(const fs::path& folder, const RunState& state) {
                      {"loss_scale", state.scaler.get_scale()},
                      {"loss_scale_tracker", state.scaler.growth_tracker()},
                      {"options", options_json(state.options)}};
-  // A path may hold bytes that are not UTF-8; losing the run for its name would be worse than losing the name.
+  // A path may hold bytes that are not UTF-8; losing the run for its name would be worse than
+  // losing the name.
   trainer.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   config.write(state.model.config.to_json());
   tokenizer.write(state.progress.tokenizer);

@@ -34,17 +34,22 @@ struct RunState {
 /// Creates the folder and checks that files can be written there. Throws `io`.
 void check_folder(const std::filesystem::path& folder);
 
-/// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json, training_state.safetensors and
-/// trainer_state.json. All are complete on the disk before the first one takes its place; on failure (`io`) none does.
+/// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json,
+/// training_state.safetensors and trainer_state.json. All are complete on the disk before the first
+/// one takes its place; on failure (`io`) none does.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
-/// What run_options() reads, as text: a rank tells it to others, which may not see the folder. `not_found` when there is no saved run.
+/// What run_options() reads, as text: a rank tells it to others, which may not see the folder.
+/// `not_found` when there is no saved run.
 std::string read_run_description(const std::filesystem::path& folder);
 
-/// The options (with the model's) and progress of a saved run. `corrupt` for what the folder, which is named alone, should not have held.
-TrainOptions run_options(const std::filesystem::path& folder, const std::string& description, Progress& progress);
+/// The options (with the model's) and progress of a saved run. `corrupt` for what the folder, which
+/// is named alone, should not have held.
+TrainOptions run_options(const std::filesystem::path& folder, const std::string& description,
+                         Progress& progress);
 
-/// Reads optimizer, scaler and generator back. Throws `corrupt` when the files are of different steps.
+/// Reads optimizer, scaler and generator back. Throws `corrupt` when the files are of different
+/// steps.
 void load_run(const std::filesystem::path& folder, const RunState& state);
 
 }  // namespace anyaccel::llm

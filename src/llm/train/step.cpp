@@ -41,8 +41,9 @@ Graph record(Work work) {
 
 }  // namespace
 
-StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options,
-                       const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel)
+StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler,
+                       const TrainOptions& options, const BatchShare& share,
+                       comm::ProcessGroup* group, comm::DataParallel* parallel)
     : model_(model),
       optimizer_(optimizer),
       scaler_(scaler),
@@ -52,8 +53,8 @@ StepRunner::StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, 
       parallel_(parallel),
       scaled_(options.dtype == c10::kHalf) {
   const c10::Device device = get_accelerator().torch_device();
-  tokens_ =
-      at::empty({share.count, model.config.max_positions + 1}, at::TensorOptions().dtype(c10::kLong).device(device));
+  tokens_ = at::empty({share.count, model.config.max_positions + 1},
+                      at::TensorOptions().dtype(c10::kLong).device(device));
   scale_ = at::ones({}, at::TensorOptions().dtype(c10::kFloat).device(device));
 }
 
@@ -65,11 +66,12 @@ void StepRunner::forward_backward() {
     // The cache of cast weights lives on the host's side of a capture and would be empty at replay.
     const bool mixed = options_.dtype != c10::kFloat;
     const Autocast autocast = get_accelerator().autocast(options_.dtype, mixed, !options_.graph);
-    logits = llama_forward(model_.weights, model_.config, model_.rope, tokens_.narrow(1, 0, time), nullptr, false,
-                           masks_.empty() ? nullptr : &masks_);
+    logits = llama_forward(model_.weights, model_.config, model_.rope, tokens_.narrow(1, 0, time),
+                           nullptr, false, masks_.empty() ? nullptr : &masks_);
   }
-  const at::Tensor loss = at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}).to(c10::kFloat),
-                                                 tokens_.narrow(1, 1, time).reshape({-1}));
+  const at::Tensor loss =
+      at::cross_entropy_loss(logits.reshape({-1, logits.size(-1)}).to(c10::kFloat),
+                             tokens_.narrow(1, 1, time).reshape({-1}));
   loss_ = loss.detach();
   const at::Tensor weighted = weight_ == 1 ? loss : loss.mul(weight_);
   (scaled_ ? weighted.mul(scale_) : weighted).backward();
@@ -84,10 +86,13 @@ void StepRunner::compute_gradients() {
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
     at::_foreach_mul_(gradients, scale_.reciprocal());
     // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
-    finite_ = at::isfinite(at::stack(at::_foreach_norm(gradients, std::numeric_limits<double>::infinity()))).all();
+    finite_ = at::isfinite(
+                  at::stack(at::_foreach_norm(gradients, std::numeric_limits<double>::infinity())))
+                  .all();
   }
   norm_ = optimizer_.gradient_norm();
-  // Ranks with different numbers of threads add in another order; by one norm for all, their weights stay the same bits.
+  // Ranks with different numbers of threads add in another order; by one norm for all, their
+  // weights stay the same bits.
   if (group_) group_->broadcast(norm_, 0);
   optimizer_.clip_gradients(norm_, options_.clip);
 }
@@ -112,7 +117,8 @@ void StepRunner::run_captured() {
 }
 
 void StepRunner::capture() {
-  // Some devices run the work while they record it, others do not: values are put back, so both start alike.
+  // Some devices run the work while they record it, others do not: values are put back, so both
+  // start alike.
   std::vector<at::Tensor> live = optimizer_.parameters();
   const AdamW::State& state = optimizer_.state();
   live.insert(live.end(), state.exp_avg.begin(), state.exp_avg.end());

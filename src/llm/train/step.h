@@ -30,8 +30,8 @@ class StepRunner {
   StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options,
              const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel);
 
-  /// `tokens`: host int64 [this rank's batch, context + 1]; `masks`: host masks for dropout, or none. The loss is of this rank's part,
-  /// the norm of the whole batch's gradient.
+  /// `tokens`: host int64 [this rank's batch, context + 1]; `masks`: host masks for dropout, or
+  /// none. The loss is of this rank's part, the norm of the whole batch's gradient.
   StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
 
  private:
@@ -52,8 +52,9 @@ class StepRunner {
   at::Tensor tokens_;  ///< on the device, as are the masks
   DropoutMasks masks_;
   at::Tensor loss_, norm_;
-  bool scaled_;                ///< fp16: the host looks at the gradients before the update
-  at::Tensor scale_, finite_;  ///< on the device: factor of the loss; whether all gradients are finite
+  bool scaled_;  ///< fp16: the host looks at the gradients before the update
+  at::Tensor scale_,
+      finite_;  ///< on the device: factor of the loss; whether all gradients are finite
   bool skipped_ = false;
   std::int64_t eager_steps_ = 0;
   std::optional<Graph> graph_;         ///< the whole step; when scaled, up to the gradients

@@ -32,9 +32,12 @@ constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
-/// With --resume all that decides the result comes from the checkpoint; how long to train may be said anew.
+/// With --resume all that decides the result comes from the checkpoint; how long to train may be
+/// said anew.
 TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
   if (given.graph && ranks.size() > 1) {
     throw Error(ErrorCode::unsupported, "train",
@@ -44,7 +47,8 @@ TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
                  .hint = "leave it out; it changes no result"});
   }
   if (given.resume) {
-    const std::string text = ranks.from_first(ranks.first() ? read_run_description(given.out) : std::string());
+    const std::string text =
+        ranks.from_first(ranks.first() ? read_run_description(given.out) : std::string());
     TrainOptions saved = run_options(given.out, text, progress);
     if (!given.data.empty()) saved.data = given.data;
     if (given.steps || given.minutes) {
@@ -78,7 +82,8 @@ std::vector<at::Tensor> trainable(const Weights& weights, std::vector<bool>& dec
 AdamW make_optimizer(const Weights& weights, const TrainOptions& options) {
   std::vector<bool> decay;
   std::vector<at::Tensor> tensors = trainable(weights, decay);
-  return AdamW(std::move(tensors), {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay},
+  return AdamW(std::move(tensors),
+               {.lr = options.lr, .beta2 = options.beta2, .weight_decay = options.weight_decay},
                decay);
 }
 
@@ -112,9 +117,11 @@ struct Trainer::Impl {
     progress.fingerprint = corpus.fingerprint;
     if (ranks.size() > 1) {
       parallel = std::make_unique<comm::DataParallel>(
-          *ranks.group(), optimizer.parameters(), comm::DataParallelOptions{.bucket_cap_mb = options.bucket_cap_mb});
+          *ranks.group(), optimizer.parameters(),
+          comm::DataParallelOptions{.bucket_cap_mb = options.bucket_cap_mb});
     }
-    runner.emplace(*model->state(), optimizer, scaler, options, part, ranks.group(), parallel.get());
+    runner.emplace(*model->state(), optimizer, scaler, options, part, ranks.group(),
+                   parallel.get());
   }
 
   /// What rank 0 read, beside the weights, which DataParallel sends.
@@ -123,8 +130,8 @@ struct Trainer::Impl {
     ranks.from_first(moments.exp_avg);
     ranks.from_first(moments.exp_avg_sq);
     const at::Tensor generator = random.state();
-    const at::Tensor scale =
-        at::tensor({scaler.get_scale(), static_cast<double>(scaler.growth_tracker())}, c10::kDouble);
+    const at::Tensor scale = at::tensor(
+        {scaler.get_scale(), static_cast<double>(scaler.growth_tracker())}, c10::kDouble);
     ranks.from_first({moments.step, generator, scale});
     random.set_state(generator);
     scaler.load_state(scale[0].item<double>(), static_cast<int>(scale[1].item<double>()));
@@ -140,9 +147,11 @@ struct Trainer::Impl {
     return headers;
   }
 
-  /// All ranks learn the same vocabulary, because they read the same data. A resumed run keeps its vocabulary.
+  /// All ranks learn the same vocabulary, because they read the same data. A resumed run keeps its
+  /// vocabulary.
   TextVocabulary make_vocabulary() {
-    auto made = options.resume ? TextVocabulary::read(progress.tokenizer, (options.out / "tokenizer.json").string())
+    auto made = options.resume ? TextVocabulary::read(progress.tokenizer,
+                                                      (options.out / "tokenizer.json").string())
                                : TextVocabulary::learn(corpus.train, options.vocab_size);
     if (!options.resume) options.model.vocab_size = made.size();
     if (made.size() != options.model.vocab_size) {
@@ -159,12 +168,12 @@ struct Trainer::Impl {
   void check_tokens() const {
     const auto needed = static_cast<std::size_t>(options.model.max_positions) + 1;
     if (train.size() >= needed && held_out.size() >= needed) return;
-    throw Error(
-        ErrorCode::invalid_argument, "load_data",
-        {.what = "there is too little text",
-         .got = std::to_string(train.size()) + " tokens to train on, " + std::to_string(held_out.size()) + " held out",
-         .want = "at least " + std::to_string(needed) + " of each",
-         .hint = "pass more --data, a shorter --context or a smaller --vocab-size"});
+    throw Error(ErrorCode::invalid_argument, "load_data",
+                {.what = "there is too little text",
+                 .got = std::to_string(train.size()) + " tokens to train on, " +
+                        std::to_string(held_out.size()) + " held out",
+                 .want = "at least " + std::to_string(needed) + " of each",
+                 .hint = "pass more --data, a shorter --context or a smaller --vocab-size"});
   }
 
   std::optional<Model> make_model() {
@@ -177,9 +186,11 @@ struct Trainer::Impl {
   }
 
   void check_dtype() const {
-    if (options.dtype != c10::kFloat && !get_accelerator().dtype_support(options.dtype).computable) {
+    if (options.dtype != c10::kFloat &&
+        !get_accelerator().dtype_support(options.dtype).computable) {
       throw Error(ErrorCode::unsupported, "train",
-                  {.what = "the accelerator '" + get_accelerator().name() + "' does not compute in this dtype",
+                  {.what = "the accelerator '" + get_accelerator().name() +
+                           "' does not compute in this dtype",
                    .got = dtype_name(options.dtype)});
     }
   }
@@ -196,7 +207,8 @@ struct Trainer::Impl {
 
   RunState run_state() { return {*model->state(), optimizer, scaler, random, options, progress}; }
 
-  /// Every rank draws the whole batch and takes its part, so that generators stay alike whatever the number of ranks.
+  /// Every rank draws the whole batch and takes its part, so that generators stay alike whatever
+  /// the number of ranks.
   at::Tensor draw_batch() {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
     std::vector<Window> windows;
@@ -204,8 +216,8 @@ struct Trainer::Impl {
       const auto room = static_cast<std::int64_t>(train.size() - length) + 1;
       windows.push_back({static_cast<std::size_t>(random.below(room)), length});
     }
-    return window_tokens(
-        train, std::span(windows).subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.count)));
+    return window_tokens(train, std::span(windows).subspan(static_cast<std::size_t>(part.begin),
+                                                           static_cast<std::size_t>(part.count)));
   }
 
   DropoutMasks draw_masks() {
@@ -213,7 +225,8 @@ struct Trainer::Impl {
     if (options.dropout == 0) return masks;
     for (std::int64_t i = 0; i < 2 * options.model.num_layers; ++i) {
       masks.push_back(random
-                          .dropout_mask({options.batch_size, options.model.max_positions, options.model.hidden_size},
+                          .dropout_mask({options.batch_size, options.model.max_positions,
+                                         options.model.hidden_size},
                                         options.dropout)
                           .narrow(0, part.begin, part.count));
     }
@@ -224,11 +237,13 @@ struct Trainer::Impl {
   double share(double elapsed) const {
     const double by_time = elapsed / (60.0 * options.minutes.value_or(kMinutes));
     if (options.steps) {
-      const double by_steps = static_cast<double>(progress.step) / static_cast<double>(*options.steps);
+      const double by_steps =
+          static_cast<double>(progress.step) / static_cast<double>(*options.steps);
       return options.minutes ? std::max(by_steps, by_time) : by_steps;
     }
     if (options.min_steps == 0) return by_time;
-    const double by_steps = static_cast<double>(progress.step) / static_cast<double>(options.min_steps);
+    const double by_steps =
+        static_cast<double>(progress.step) / static_cast<double>(options.min_steps);
     return std::max(std::min(by_time, by_steps), by_time / kPatience);
   }
 
@@ -242,8 +257,9 @@ struct Trainer::Impl {
     }
     if (options.min_steps == 0) return std::max(0.0, by_time);
     const double by_steps = (static_cast<double>(options.min_steps) - step) / rate;
-    return std::max(0.0, std::min(std::max(by_time, by_steps),
-                                  by_time + (kPatience - 1) * 60.0 * options.minutes.value_or(kMinutes)));
+    return std::max(
+        0.0, std::min(std::max(by_time, by_steps),
+                      by_time + (kPatience - 1) * 60.0 * options.minutes.value_or(kMinutes)));
   }
 
   void evaluate(TrainResult& result) {
@@ -256,7 +272,8 @@ struct Trainer::Impl {
     std::size_t predicted = 0;
     for (const Window& window : bytes) predicted += window.length - 1;
     result.held_out_loss = held_out_loss(*model->state(), held_out, windows, 16, options.dtype) *
-                           static_cast<double>(windows.size() * (length - 1)) / static_cast<double>(predicted);
+                           static_cast<double>(windows.size() * (length - 1)) /
+                           static_cast<double>(predicted);
     result.unigram_entropy = unigram_entropy(corpus.held_out, bytes);
     result.ngram_loss = NgramModel(corpus.train).loss(corpus.held_out, bytes);
   }
@@ -318,8 +335,8 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
     const double lr = learning_rate(options.lr, options.warmup, share);
     const StepOutcome outcome = run.runner->run(batch, masks, lr);
     ++progress.step;
-    const StepNews news =
-        run.ranks.exchange(outcome.loss, run.part, before + seconds_since(begin), stop.stop_requested());
+    const StepNews news = run.ranks.exchange(outcome.loss, run.part, before + seconds_since(begin),
+                                             stop.stop_requested());
     progress.seconds = news.seconds;
     const double rate = tokens / seconds_since(step_begin);
     smoothed = smoothed == 0 ? rate : 0.9 * smoothed + 0.1 * rate;
@@ -347,9 +364,9 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
   result.same_weights = run.same_weights;
   const std::size_t tail = std::clamp<std::size_t>(result.losses.size() / 10, 1, 20);
   if (!result.losses.empty()) {
-    result.final_loss =
-        std::accumulate(result.losses.end() - static_cast<std::ptrdiff_t>(tail), result.losses.end(), 0.0) /
-        static_cast<double>(tail);
+    result.final_loss = std::accumulate(result.losses.end() - static_cast<std::ptrdiff_t>(tail),
+                                        result.losses.end(), 0.0) /
+                        static_cast<double>(tail);
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
   if (!result.interrupted && run.ranks.first()) run.evaluate(result);

@@ -33,12 +33,15 @@ void require_memory(const at::Tensor& tensor) {
                  .want = "a dense tensor on the host or a device"});
 }
 
-/// The tensor that input and output use. What is written is copied here now, on a device behind the work of its current stream.
+/// The tensor that input and output use. What is written is copied here now, on a device behind the
+/// work of its current stream.
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
-  const bool direct = tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+  const bool direct =
+      tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
   if (direct) return tensor;
-  auto host =
-      tensor.is_cpu() ? empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type())) : empty_pinned(tensor);
+  auto host = tensor.is_cpu()
+                  ? empty(tensor.sizes(), at::TensorOptions().dtype(tensor.scalar_type()))
+                  : empty_pinned(tensor);
   if (write) host.copy_(tensor);
   return host;
 }
@@ -54,13 +57,14 @@ void compare(const at::Tensor& host, const std::string& path, std::int64_t offse
     if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
       throw Error(ErrorCode::corrupt, kWhere,
                   {.what = "a plain read of " + path + " gives other bytes",
-                   .got = "a difference after byte " + std::to_string(static_cast<std::size_t>(offset) + at)});
+                   .got = "a difference after byte " +
+                          std::to_string(static_cast<std::size_t>(offset) + at)});
     at += bytes;
   }
 }
 
-Options options_of(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
-                   std::int64_t parallelism) {
+Options options_of(std::int64_t block_size, std::int64_t queue_depth, bool single_submit,
+                   bool overlap_events, std::int64_t parallelism) {
   const auto narrow = [](std::int64_t value) {
     return static_cast<int>(std::clamp<std::int64_t>(value, -1, std::numeric_limits<int>::max()));
   };
@@ -97,14 +101,16 @@ void AsyncIORequest::wait() {
   const std::lock_guard lock(mutex_);
   if (finished_) return operation_.request->check();
   if (operation_.engine == nullptr)
-    throw Error(ErrorCode::invalid_state, kWhere, {.what = "the request was given up with release()"});
+    throw Error(ErrorCode::invalid_state, kWhere,
+                {.what = "the request was given up with release()"});
   finished_ = true;
   operation_.finish();
 }
 
-AsyncIOHandle::AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit, bool overlap_events,
-                             std::int64_t intra_op_parallelism)
-    : options_(options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism)),
+AsyncIOHandle::AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit,
+                             bool overlap_events, std::int64_t intra_op_parallelism)
+    : options_(
+          options_of(block_size, queue_depth, single_submit, overlap_events, intra_op_parallelism)),
       engine_(Engine::make(options_)) {
   queue_name_ = engine_->queue_name();
   queue_reason_ = engine_->queue_reason();
@@ -117,7 +123,8 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
     out = engine_;
   }
   if (out == nullptr)
-    throw Error(ErrorCode::invalid_state, kWhere, {.what = "this handle was closed", .hint = "make another one"});
+    throw Error(ErrorCode::invalid_state, kWhere,
+                {.what = "this handle was closed", .hint = "make another one"});
   out->require_same_process();
   return out;
 }
@@ -143,7 +150,8 @@ void AsyncIOHandle::close() {
   if (failure) std::rethrow_exception(failure);
 }
 
-Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open, bool write,
+Operation AsyncIOHandle::begin(const at::Tensor& tensor,
+                               const std::function<std::unique_ptr<File>()>& open, bool write,
                                bool validate, std::int64_t offset) {
   Operation out;
   out.engine = engine();
@@ -151,28 +159,32 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor, const std::function<std
   require_memory(tensor);
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
-    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad file_offset", .got = std::to_string(offset)});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "bad file_offset", .got = std::to_string(offset)});
   auto host = host_tensor(tensor, write);
   auto file = open();
   out.path = file->path();
   out.offset = offset;
   // Writes do not change the memory; the engine has one pointer for both.
-  auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr()) : host.mutable_data_ptr());
-  // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this is under way.
+  auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr())
+                                          : host.mutable_data_ptr());
+  // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this
+  // is under way.
   out.request = out.engine->start({.file = std::move(file),
                                    .write = write,
                                    .memory = memory,
                                    .range = {offset, offset + bytes},
                                    .keep = std::make_shared<c10::Storage>(host.storage())});
-  if (!write && !tensor.is_inference()) out.version = tensor.unsafeGetTensorImpl()->version_counter();
+  if (!write && !tensor.is_inference())
+    out.version = tensor.unsafeGetTensorImpl()->version_counter();
   if (!write && !host.is_same(tensor)) out.tensor = tensor;
   if (validate || out.tensor.defined()) out.host = std::move(host);
   out.validate = validate;
   return out;
 }
 
-std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write, bool validate,
-                                     bool async, std::int64_t offset) {
+std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string& path, bool write,
+                                     bool validate, bool async, std::int64_t offset) {
   auto operation = begin(
       tensor, [&] { return File::open(path, write); }, write, validate, offset);
   if (async) {
@@ -193,17 +205,21 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
   return before + 1;
 }
 
-std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int64_t descriptor, std::int64_t offset) {
+std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int64_t descriptor,
+                                             std::int64_t offset) {
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
-    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "bad descriptor", .got = std::to_string(descriptor)});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "bad descriptor", .got = std::to_string(descriptor)});
   auto operation = begin(
-      tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, false, offset);
+      tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, false,
+      offset);
   const std::lock_guard lock(mutex_);
   pending_.push_back(std::move(operation));
   return 0;
 }
 
-c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor, const std::string& path, bool write,
+c10::intrusive_ptr<AsyncIORequest> AsyncIOHandle::start(const at::Tensor& tensor,
+                                                        const std::string& path, bool write,
                                                         std::int64_t offset) {
   return c10::make_intrusive<AsyncIORequest>(begin(
       tensor, [&] { return File::open(path, write); }, write, false, offset));

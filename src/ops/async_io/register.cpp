@@ -1,4 +1,5 @@
-// torch.classes.anyaccel.AsyncIOHandle and torch.ops.anyaccel.{aio_read, aio_write, deepspeed_memcpy}.
+// torch.classes.anyaccel.AsyncIOHandle and torch.ops.anyaccel.{aio_read, aio_write,
+// deepspeed_memcpy}.
 #include <torch/library.h>
 
 #include "anyaccel/error.h"
@@ -9,20 +10,23 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-void aio_transfer(const at::Tensor& buffer, const std::string& filename, bool write, std::int64_t block_size,
-                  std::int64_t queue_depth, bool single_submit, bool overlap_events, bool validate) {
+void aio_transfer(const at::Tensor& buffer, const std::string& filename, bool write,
+                  std::int64_t block_size, std::int64_t queue_depth, bool single_submit,
+                  bool overlap_events, bool validate) {
   AsyncIOHandle(block_size, queue_depth, single_submit, overlap_events, 1)
       .transfer(buffer, filename, write, validate, /*async=*/false, /*offset=*/0);
 }
 
-void aio_read(const at::Tensor& buffer, const std::string& filename, std::int64_t block_size, std::int64_t queue_depth,
-              bool single_submit, bool overlap_events, bool validate) {
-  aio_transfer(buffer, filename, false, block_size, queue_depth, single_submit, overlap_events, validate);
+void aio_read(const at::Tensor& buffer, const std::string& filename, std::int64_t block_size,
+              std::int64_t queue_depth, bool single_submit, bool overlap_events, bool validate) {
+  aio_transfer(buffer, filename, false, block_size, queue_depth, single_submit, overlap_events,
+               validate);
 }
 
-void aio_write(const at::Tensor& buffer, const std::string& filename, std::int64_t block_size, std::int64_t queue_depth,
-               bool single_submit, bool overlap_events, bool validate) {
-  aio_transfer(buffer, filename, true, block_size, queue_depth, single_submit, overlap_events, validate);
+void aio_write(const at::Tensor& buffer, const std::string& filename, std::int64_t block_size,
+               std::int64_t queue_depth, bool single_submit, bool overlap_events, bool validate) {
+  aio_transfer(buffer, filename, true, block_size, queue_depth, single_submit, overlap_events,
+               validate);
 }
 
 void nothing(const at::Tensor&, const std::string&, std::int64_t, std::int64_t, bool, bool, bool) {}
@@ -72,7 +76,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   // Every device comes here with its own tensors, not through a copy to the host first.
   const auto key = c10::DispatchKey::CompositeExplicitAutograd;
   const std::string how =
-      "str filename, int block_size, int queue_depth, bool single_submit, bool overlap_events, bool validate) -> ()";
+      "str filename, int block_size, int queue_depth, bool single_submit, bool overlap_events, "
+      "bool validate) -> ()";
   library.def(("aio_read(Tensor(a!) buffer, " + how).c_str());
   library.impl("aio_read", torch::dispatch(key, &aio_read));
   library.impl("aio_read", torch::dispatch(c10::DispatchKey::Meta, &nothing));

@@ -24,11 +24,13 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the address, too.
+/// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the
+/// address, too.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// What numbers processes here: the running system, and the part of it (a container) that this process sees.
+/// What numbers processes here: the running system, and the part of it (a container) that this
+/// process sees.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -49,7 +51,8 @@ std::vector<std::uint8_t> own_word(int rank) {
     out = kCan + process_token() + '\n';
     if (rank == 0) {
       const auto address = ccl_op<Tensor()>("ccl_comm_address").call();
-      out.append(static_cast<const char*>(address.const_data_ptr()), static_cast<std::size_t>(address.numel()));
+      out.append(static_cast<const char*>(address.const_data_ptr()),
+                 static_cast<std::size_t>(address.numel()));
     }
   } catch (const std::exception& error) {
     out = kCannot + std::string(error.what());
@@ -74,7 +77,8 @@ std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
 
 }  // namespace
 
-CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, std::chrono::milliseconds timeout) {
+CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                 std::chrono::milliseconds timeout) {
   if (!store || size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, "CCLComm",
                 {.what = "a group needs a store, a size of at least 1 and a rank in it",
@@ -96,9 +100,10 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
     const auto end = word.find('\n');
     if (other == 0 && end != std::string::npos) first = word.substr(end + 1);
     if (!processes.insert(word.substr(0, end)).second)
-      throw Error(ErrorCode::unsupported, "CCLComm",
-                  {.what = "rank " + std::to_string(other) + " is a thread of another rank's process",
-                   .want = "a process for each rank, as oneCCL does"});
+      throw Error(
+          ErrorCode::unsupported, "CCLComm",
+          {.what = "rank " + std::to_string(other) + " is a thread of another rank's process",
+           .want = "a process for each rank, as oneCCL does"});
     std::istringstream token(word.substr(1, end));
     std::int64_t process = 0;
     std::string theirs;
@@ -109,7 +114,8 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   }
   const auto address = at::empty({static_cast<std::int64_t>(first.size())}, at::kByte);
   std::memcpy(address.mutable_data_ptr(), first.data(), first.size());
-  ccl_op<void(const std::string&, std::int64_t, std::int64_t, const Tensor&, double)>("ccl_comm_init")
+  ccl_op<void(const std::string&, std::int64_t, std::int64_t, const Tensor&, double)>(
+      "ccl_comm_init")
       .call(name_, size, rank, address, std::chrono::duration<double>(timeout).count());
   try {
     ccl_op<void(const std::string&, c10::IntArrayRef, c10::IntArrayRef)>("ccl_comm_watch")
@@ -127,18 +133,21 @@ CCLComm::~CCLComm() {
 
 void CCLComm::all_reduce_(const Tensor& tensor, ReduceOp reduce) {
   static const auto op =
-      ccl_op<void(const Tensor&, const std::string&, const std::string&, const std::string&)>("ccl_all_reduce_");
+      ccl_op<void(const Tensor&, const std::string&, const std::string&, const std::string&)>(
+          "ccl_all_reduce_");
   op.call(tensor, to_string(reduce), name_, "");
 }
 
 void CCLComm::reduce_(const Tensor& tensor, std::int64_t destination, ReduceOp reduce) {
   static const auto op =
-      ccl_op<void(const Tensor&, std::int64_t, const std::string&, const std::string&)>("ccl_reduce_");
+      ccl_op<void(const Tensor&, std::int64_t, const std::string&, const std::string&)>(
+          "ccl_reduce_");
   op.call(tensor, destination, to_string(reduce), name_);
 }
 
 void CCLComm::broadcast_(const Tensor& tensor, std::int64_t source) {
-  static const auto op = ccl_op<void(const Tensor&, std::int64_t, const std::string&)>("ccl_broadcast_");
+  static const auto op =
+      ccl_op<void(const Tensor&, std::int64_t, const std::string&)>("ccl_broadcast_");
   op.call(tensor, source, name_);
 }
 
@@ -148,14 +157,16 @@ Tensor CCLComm::all_gather(const Tensor& tensor) {
 }
 
 Tensor CCLComm::reduce_scatter(const Tensor& tensor, ReduceOp reduce) {
-  static const auto op = ccl_op<Tensor(const Tensor&, const std::string&, const std::string&)>("ccl_reduce_scatter");
+  static const auto op =
+      ccl_op<Tensor(const Tensor&, const std::string&, const std::string&)>("ccl_reduce_scatter");
   return op.call(tensor, to_string(reduce), name_);
 }
 
 Tensor CCLComm::all_to_all(const Tensor& tensor, const std::vector<std::int64_t>& output_splits,
                            const std::vector<std::int64_t>& input_splits) {
   static const auto op =
-      ccl_op<Tensor(const Tensor&, c10::IntArrayRef, c10::IntArrayRef, const std::string&)>("ccl_all_to_all");
+      ccl_op<Tensor(const Tensor&, c10::IntArrayRef, c10::IntArrayRef, const std::string&)>(
+          "ccl_all_to_all");
   return op.call(tensor, output_splits, input_splits, name_);
 }
 

@@ -74,7 +74,8 @@ void write_back(const Tensor& from, const Tensor& to) {
     to.unsafeGetTensorImpl()->bump_version();
 }
 
-void all_reduce_(const Tensor& self, const std::string& op, const std::string& name, const std::string& match_id) {
+void all_reduce_(const Tensor& self, const std::string& op, const std::string& name,
+                 const std::string& match_id) {
   constexpr const char* kWhere = "ccl_all_reduce_";
   const auto type = datatype(kWhere, self.scalar_type());
   const auto reduce = reduction(kWhere, op, self.scalar_type());
@@ -88,13 +89,15 @@ void all_reduce_(const Tensor& self, const std::string& op, const std::string& n
       attributes.set<::ccl::operation_attr_id::match_id>(::ccl::string_class(match_id.c_str()));
     }
     auto* const data = plain.mutable_data_ptr();
-    return ::ccl::allreduce(data, data, static_cast<std::size_t>(plain.numel()), type, reduce.ccl, ccl, attributes);
+    return ::ccl::allreduce(data, data, static_cast<std::size_t>(plain.numel()), type, reduce.ccl,
+                            ccl, attributes);
   });
   if (reduce.average) plain.div_(comm->size);
   write_back(plain, self);
 }
 
-void reduce_(const Tensor& self, std::int64_t destination, const std::string& op, const std::string& name) {
+void reduce_(const Tensor& self, std::int64_t destination, const std::string& op,
+             const std::string& name) {
   constexpr const char* kWhere = "ccl_reduce_";
   const auto type = datatype(kWhere, self.scalar_type());
   const auto reduce = reduction(kWhere, op, self.scalar_type());
@@ -105,8 +108,9 @@ void reduce_(const Tensor& self, std::int64_t destination, const std::string& op
   // The others' memory is not for partial sums.
   const auto result = at::empty_like(plain);
   comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
-    return ::ccl::reduce(plain.const_data_ptr(), result.mutable_data_ptr(), static_cast<std::size_t>(plain.numel()),
-                         type, reduce.ccl, static_cast<int>(destination), ccl);
+    return ::ccl::reduce(plain.const_data_ptr(), result.mutable_data_ptr(),
+                         static_cast<std::size_t>(plain.numel()), type, reduce.ccl,
+                         static_cast<int>(destination), ccl);
   });
   if (comm->rank != destination) return;
   if (reduce.average) result.div_(comm->size);
@@ -120,8 +124,8 @@ void broadcast_(const Tensor& self, std::int64_t source, const std::string& name
   const auto plain = host(self);
   if (plain.numel() == 0) return;
   comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
-    return ::ccl::broadcast(plain.mutable_data_ptr(), plain.nbytes(), ::ccl::datatype::uint8, static_cast<int>(source),
-                            ccl);
+    return ::ccl::broadcast(plain.mutable_data_ptr(), plain.nbytes(), ::ccl::datatype::uint8,
+                            static_cast<int>(source), ccl);
   });
   write_back(plain, self);
 }
@@ -136,9 +140,10 @@ Tensor all_gather(const Tensor& self, const std::string& name) {
   const auto result = at::empty(sizes, plain.options());
   if (plain.numel() != 0)
     comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
-      const ::ccl::vector_class<std::size_t> counts(static_cast<std::size_t>(comm->size), plain.nbytes());
-      return ::ccl::allgatherv(plain.const_data_ptr(), plain.nbytes(), result.mutable_data_ptr(), counts,
-                               ::ccl::datatype::uint8, ccl);
+      const ::ccl::vector_class<std::size_t> counts(static_cast<std::size_t>(comm->size),
+                                                    plain.nbytes());
+      return ::ccl::allgatherv(plain.const_data_ptr(), plain.nbytes(), result.mutable_data_ptr(),
+                               counts, ::ccl::datatype::uint8, ccl);
     });
   return result.to(self.device());
 }
@@ -177,7 +182,8 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
   constexpr const char* kWhere = "ccl_all_to_all";
   const auto comm = find_comm(name);
   const auto fail_argument = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, kWhere, {.what = what, .want = std::to_string(comm->size) + " splits"});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = what, .want = std::to_string(comm->size) + " splits"});
   };
   if (self.dim() == 0) fail_argument("a tensor without dimensions has no rows");
   const auto from = rows_of(self.size(0), input_splits, comm->size);
@@ -199,8 +205,8 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
     return out;
   };
   comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
-    return ::ccl::alltoallv(plain.const_data_ptr(), in_bytes(from), result.mutable_data_ptr(), in_bytes(to),
-                            ::ccl::datatype::uint8, ccl);
+    return ::ccl::alltoallv(plain.const_data_ptr(), in_bytes(from), result.mutable_data_ptr(),
+                            in_bytes(to), ::ccl::datatype::uint8, ccl);
   });
   return result.to(self.device());
 }
@@ -218,7 +224,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   define<&error_code>(m, "ccl_comm_error_code(str message) -> int");
   define<&offer_address>(m, "ccl_comm_address() -> Tensor");
   define<&address_bytes>(m, "ccl_comm_address_bytes() -> int");
-  define<&make_comm>(m, "ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()");
+  define<&make_comm>(
+      m, "ccl_comm_init(str group, int size, int rank, Tensor address, float timeout) -> ()");
   m.def("ccl_comm_watch(str group, int[] ranks, int[] processes) -> ()",
         [](const std::string& name, c10::IntArrayRef ranks, c10::IntArrayRef processes) {
           find_comm(name)->watch(ranks, processes);
@@ -231,7 +238,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("ccl_broadcast_(Tensor(a!) self, int source, str group) -> ()");
   m.def("ccl_all_gather(Tensor self, str group) -> Tensor");
   m.def("ccl_reduce_scatter(Tensor self, str op, str group) -> Tensor");
-  m.def("ccl_all_to_all(Tensor self, int[] output_splits, int[] input_splits, str group) -> Tensor");
+  m.def(
+      "ccl_all_to_all(Tensor self, int[] output_splits, int[] input_splits, str group) -> Tensor");
   define<&barrier>(m, "ccl_barrier(str group) -> ()");
 }
 
@@ -245,7 +253,8 @@ TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
-  m.impl("ccl_all_reduce_", [](const Tensor&, const std::string&, const std::string&, const std::string&) {});
+  m.impl("ccl_all_reduce_",
+         [](const Tensor&, const std::string&, const std::string&, const std::string&) {});
   m.impl("ccl_reduce_", [](const Tensor&, std::int64_t, const std::string&, const std::string&) {});
   m.impl("ccl_broadcast_", [](const Tensor&, std::int64_t, const std::string&) {});
   m.impl("ccl_all_gather", [](const Tensor& self, const std::string& name) {
@@ -259,13 +268,13 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
     sizes.at(0) = sizes.at(0) / find_comm(name)->size;
     return at::empty_symint(sizes, self.options());
   });
-  m.impl("ccl_all_to_all",
-         [](const Tensor& self, c10::IntArrayRef output_splits, c10::IntArrayRef, const std::string&) {
-           auto sizes = self.sym_sizes().vec();
-           if (!output_splits.empty())
-             sizes.at(0) = std::accumulate(output_splits.begin(), output_splits.end(), std::int64_t{0});
-           return at::empty_symint(sizes, self.options());
-         });
+  m.impl("ccl_all_to_all", [](const Tensor& self, c10::IntArrayRef output_splits, c10::IntArrayRef,
+                              const std::string&) {
+    auto sizes = self.sym_sizes().vec();
+    if (!output_splits.empty())
+      sizes.at(0) = std::accumulate(output_splits.begin(), output_splits.end(), std::int64_t{0});
+    return at::empty_symint(sizes, self.options());
+  });
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ class PinnedPool {
     if (processors.empty()) processors.push_back(-1);
     count_ = static_cast<std::int64_t>(processors.size());
     for (std::int64_t i = 0; i < count_; ++i)
-      threads_.emplace_back([this, i, processor = processors[static_cast<std::size_t>(i)]] { work(i, processor); });
+      threads_.emplace_back(
+          [this, i, processor = processors[static_cast<std::size_t>(i)]] { work(i, processor); });
   }
   ~PinnedPool() {
     {
@@ -54,7 +55,8 @@ class PinnedPool {
       cpu_set_t set;
       CPU_ZERO(&set);
       CPU_SET(static_cast<std::size_t>(processor), &set);
-      pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // not allowed there: it runs where it may
+      pthread_setaffinity_np(pthread_self(), sizeof set,
+                             &set);  // not allowed there: it runs where it may
     }
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
@@ -63,7 +65,8 @@ class PinnedPool {
       if (stop_) return;
       seen = round_;
       const Range& range = *range_;
-      const std::int64_t part = ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // no cache line for two threads
+      const std::int64_t part =
+          ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // no cache line for two threads
       const std::int64_t begin = std::min(total_, index * part);
       const std::int64_t end = std::min(total_, begin + part);
       lock.unlock();

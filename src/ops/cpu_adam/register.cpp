@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threads, and the list of optimizers.
+// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threads, and the list of
+// optimizers.
 #include <cstdio>
 
 #include "ops/cpu_adam/zenflow.h"
@@ -14,8 +15,9 @@ OptimizerIds<bool>& optimizers() {  // what is kept: whether the decay is decoup
   return *instance;
 }
 
-void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id, const AdamNumbers& arguments,
-         const at::Tensor& params, const at::Tensor& grads, const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
+void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id,
+         const AdamNumbers& arguments, const at::Tensor& params, const at::Tensor& grads,
+         const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
   AdamNumbers numbers = arguments;
   numbers.options.decoupled = optimizers().get(where, id);
   check_numbers(where, numbers);
@@ -26,11 +28,13 @@ void one(const char* where, AdamKernel kernel, bool on_host, std::int64_t id, co
 }
 
 template <bool on_host>
-void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
-                    double weight_decay, bool bias_correction, const at::Tensor& params, const at::Tensor& grads,
-                    const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
-  one("adam_update", adam_update, on_host, id, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}}, params,
-      grads, exp_avg, exp_avg_sq);
+void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2,
+                    double eps, double weight_decay, bool bias_correction, const at::Tensor& params,
+                    const at::Tensor& grads, const at::Tensor& exp_avg,
+                    const at::Tensor& exp_avg_sq) {
+  one("adam_update", adam_update, on_host, id,
+      {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}}, params, grads, exp_avg,
+      exp_avg_sq);
 }
 
 void check_invertible(const char* where, double beta1, double beta2) {
@@ -40,42 +44,49 @@ void check_invertible(const char* where, double beta1, double beta2) {
 }
 
 template <bool on_host>
-void adam_rollback_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
-                      double weight_decay, bool bias_correction, const at::Tensor& params, const at::Tensor& grads,
-                      const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq) {
+void adam_rollback_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2,
+                      double eps, double weight_decay, bool bias_correction,
+                      const at::Tensor& params, const at::Tensor& grads, const at::Tensor& exp_avg,
+                      const at::Tensor& exp_avg_sq) {
   check_invertible("adam_rollback", beta1, beta2);
-  one("adam_rollback", adam_rollback, on_host, id, {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}},
-      params, grads, exp_avg, exp_avg_sq);
+  one("adam_rollback", adam_rollback, on_host, id,
+      {step, {lr, beta1, beta2, eps, weight_decay, bias_correction}}, params, grads, exp_avg,
+      exp_avg_sq);
 }
 
 template <bool on_host>
-void adam_update_list_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
-                         double weight_decay, bool bias_correction, at::TensorList params, at::TensorList grads,
-                         at::TensorList exp_avg, at::TensorList exp_avg_sq) {
+void adam_update_list_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2,
+                         double eps, double weight_decay, bool bias_correction,
+                         at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
+                         at::TensorList exp_avg_sq) {
   constexpr const char* where = "adam_update_list";
-  adam_step_lists(where, adam_update,
-                  {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}}, params,
-                  grads, exp_avg, exp_avg_sq, on_host);
+  adam_step_lists(
+      where, adam_update,
+      {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}},
+      params, grads, exp_avg, exp_avg_sq, on_host);
 }
 
 template <bool on_host>
-void adam_rollback_list_op(std::int64_t id, std::int64_t step, double lr, double beta1, double beta2, double eps,
-                           double weight_decay, bool bias_correction, at::TensorList params, at::TensorList grads,
-                           at::TensorList exp_avg, at::TensorList exp_avg_sq) {
+void adam_rollback_list_op(std::int64_t id, std::int64_t step, double lr, double beta1,
+                           double beta2, double eps, double weight_decay, bool bias_correction,
+                           at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
+                           at::TensorList exp_avg_sq) {
   constexpr const char* where = "adam_rollback_list";
   check_invertible(where, beta1, beta2);
-  adam_step_lists(where, adam_rollback,
-                  {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}}, params,
-                  grads, exp_avg, exp_avg_sq, on_host);
+  adam_step_lists(
+      where, adam_rollback,
+      {step, {lr, beta1, beta2, eps, weight_decay, bias_correction, optimizers().get(where, id)}},
+      params, grads, exp_avg, exp_avg_sq, on_host);
 }
 
-void create_adam(std::int64_t id, double lr, double beta1, double beta2, double eps, double weight_decay,
-                 bool adamw_mode, bool should_log) {
+void create_adam(std::int64_t id, double lr, double beta1, double beta2, double eps,
+                 double weight_decay, bool adamw_mode, bool should_log) {
   check_numbers("create_adam", {1, {lr, beta1, beta2, eps, weight_decay, true, adamw_mode}});
   optimizers().put(id, adamw_mode);
   if (should_log)
-    std::printf("anyaccel: Adam %lld: %s, lr %g, betas %g %g, eps %g, weight decay %g %s\n", static_cast<long long>(id),
-                to_string(best_isa()), lr, beta1, beta2, eps, weight_decay, adamw_mode ? "decoupled" : "as L2");
+    std::printf("anyaccel: Adam %lld: %s, lr %g, betas %g %g, eps %g, weight decay %g %s\n",
+                static_cast<long long>(id), to_string(best_isa()), lr, beta1, beta2, eps,
+                weight_decay, adamw_mode ? "decoupled" : "as L2");
 }
 
 void destroy_adam(std::int64_t id) { optimizers().remove(id); }
@@ -85,8 +96,9 @@ std::int64_t zenflow_adam_create(std::int64_t id, at::IntArrayRef affinity) {
   return zenflow_create(optimizers().get("zenflow_adam_create", id), affinity.vec());
 }
 
-void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param, const at::Tensor& grad0,
-                                 const at::Tensor& grad1, const at::Tensor& exp_avg0, const at::Tensor& exp_avg1,
+void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param,
+                                 const at::Tensor& grad0, const at::Tensor& grad1,
+                                 const at::Tensor& exp_avg0, const at::Tensor& exp_avg1,
                                  const at::Tensor& exp_avg_sq0, const at::Tensor& exp_avg_sq1,
                                  const std::optional<at::Tensor>& stale) {
   constexpr const char* where = "zenflow_adam_register_group";
@@ -97,40 +109,48 @@ void zenflow_adam_register_group(std::int64_t handle, const at::Tensor& param, c
   if (stale && stale->defined()) {
     check_beside(where, "stale", *stale, param, true);
     if (stale->scalar_type() != param.scalar_type())
-      fail_argument(where, "the dtype of stale differs from the parameters'", words(*stale), words(param));
+      fail_argument(where, "the dtype of stale differs from the parameters'", words(*stale),
+                    words(param));
     group.stale = stale->mutable_data_ptr();
   }
-  group.owner = std::make_shared<std::vector<at::Tensor>>(std::vector<at::Tensor>{
-      param, grad0, grad1, exp_avg0, exp_avg1, exp_avg_sq0, exp_avg_sq1, stale.value_or(at::Tensor())});
+  group.owner = std::make_shared<std::vector<at::Tensor>>(
+      std::vector<at::Tensor>{param, grad0, grad1, exp_avg0, exp_avg1, exp_avg_sq0, exp_avg_sq1,
+                              stale.value_or(at::Tensor())});
   zenflow_register(handle, std::move(group));
 }
 
-void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int64_t step, at::ArrayRef<double> lr,
-                         at::ArrayRef<double> beta1, at::ArrayRef<double> beta2, at::ArrayRef<double> eps,
+void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int64_t step,
+                         at::ArrayRef<double> lr, at::ArrayRef<double> beta1,
+                         at::ArrayRef<double> beta2, at::ArrayRef<double> eps,
                          at::ArrayRef<double> weight_decay, at::IntArrayRef bias_correction) {
   constexpr const char* where = "zenflow_adam_submit";
   const std::size_t groups = lr.size();
-  if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups || weight_decay.size() != groups ||
-      bias_correction.size() != groups)
-    fail_argument(where, "the lists differ in length", "other lengths than lr's " + std::to_string(groups),
-                  "equal lengths");
+  if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups ||
+      weight_decay.size() != groups || bias_correction.size() != groups)
+    fail_argument(where, "the lists differ in length",
+                  "other lengths than lr's " + std::to_string(groups), "equal lengths");
   std::vector<AdamOptions> options;
   for (std::size_t i = 0; i < groups; ++i) {
-    options.push_back({lr[i], beta1[i], beta2[i], eps[i], weight_decay[i], bias_correction[i] != 0});
+    options.push_back(
+        {lr[i], beta1[i], beta2[i], eps[i], weight_decay[i], bias_correction[i] != 0});
     check_numbers(where, {step, options.back()});
   }
   zenflow_submit(control, now_state, step, options);
 }
 
-#define NUMBERS                                                                                      \
-  "(int optimizer_id, int step, float lr, float beta1, float beta2, float eps, float weight_decay, " \
+#define NUMBERS                                                                        \
+  "(int optimizer_id, int step, float lr, float beta1, float beta2, float eps, float " \
+  "weight_decay, "                                                                     \
   "bool bias_correction, "
-#define LISTS "Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avg, Tensor(c!)[] exp_avg_sq) -> ()"
-#define ONE_TENSOR "Tensor(a!) params, Tensor grads, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq) -> ()"
+#define LISTS \
+  "Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avg, Tensor(c!)[] exp_avg_sq) -> ()"
+#define ONE_TENSOR \
+  "Tensor(a!) params, Tensor grads, Tensor(b!) exp_avg, Tensor(c!) exp_avg_sq) -> ()"
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(
-      "create_adam(int optimizer_id, float lr=0.001, float beta1=0.9, float beta2=0.999, float eps=1e-08, "
+      "create_adam(int optimizer_id, float lr=0.001, float beta1=0.9, float beta2=0.999, float "
+      "eps=1e-08, "
       "float weight_decay=0.0, bool adamw_mode=True, bool should_log=False) -> ()",
       create_adam);
   m.def("destroy_adam(int optimizer_id) -> ()", destroy_adam);
@@ -140,7 +160,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("adam_rollback_list" NUMBERS LISTS);
   m.def("zenflow_adam_create(int optimizer_id, int[] affinity) -> int", zenflow_adam_create);
   m.def(
-      "zenflow_adam_register_group(int handle, Tensor param, Tensor grad0, Tensor grad1, Tensor exp_avg0, "
+      "zenflow_adam_register_group(int handle, Tensor param, Tensor grad0, Tensor grad1, Tensor "
+      "exp_avg0, "
       "Tensor exp_avg1, Tensor exp_avg_sq0, Tensor exp_avg_sq1, Tensor? stale) -> ()",
       zenflow_adam_register_group);
   m.def("zenflow_adam_destroy(int handle) -> ()", zenflow_destroy);
@@ -148,7 +169,8 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("zenflow_adam_ctrl_init(int control, int num_groups) -> ()", zenflow_control_init);
   m.def("zenflow_adam_run_worker(int handle, int control) -> ()", zenflow_run_worker);
   m.def(
-      "zenflow_adam_submit(int control, int now_state, int step, float[] lr, float[] beta1, float[] beta2, "
+      "zenflow_adam_submit(int control, int now_state, int step, float[] lr, float[] beta1, "
+      "float[] beta2, "
       "float[] eps, float[] weight_decay, int[] bias_correction) -> ()",
       zenflow_adam_submit);
   m.def("zenflow_adam_wait(int control, float timeout_s) -> bool", zenflow_wait);
@@ -169,7 +191,8 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("adam_rollback_list", adam_rollback_list_op<false>);
 }
 
-// An optimizer's step is not differentiable; torch's own fallback would box the arguments to say so.
+// An optimizer's step is not differentiable; torch's own fallback would box the arguments to say
+// so.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adam_update", torch::CppFunction::makeFallthrough());
   m.impl("adam_rollback", torch::CppFunction::makeFallthrough());

@@ -30,7 +30,8 @@ namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t max_groups = 1024;
-constexpr std::uint64_t control_magic = 0x616e796163636c31;  // a block that zenflow_control_init() has seen
+constexpr std::uint64_t control_magic =
+    0x616e796163636c31;  // a block that zenflow_control_init() has seen
 
 enum class Command { step, exit };
 
@@ -58,7 +59,8 @@ struct Control {
 std::uint64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The name may hold anything, a parenthesis too; then come the state as third field, and the start as 22nd.
+  // The name may hold anything, a parenthesis too; then come the state as third field, and the
+  // start as 22nd.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   if (!(fields >> field) || field == "Z" || field == "X") return 0;
@@ -83,12 +85,14 @@ Control* control_at(const char* where, std::int64_t address, bool initialised = 
                   "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
-    fail_argument(where, "the control block is not initialised", "other bytes", "zenflow_adam_ctrl_init() first");
+    fail_argument(where, "the control block is not initialised", "other bytes",
+                  "zenflow_adam_ctrl_init() first");
   return control;
 }
 
 struct Optimizer {
-  Optimizer(bool is_decoupled, const std::vector<std::int64_t>& affinity) : decoupled(is_decoupled), pool(affinity) {}
+  Optimizer(bool is_decoupled, const std::vector<std::int64_t>& affinity)
+      : decoupled(is_decoupled), pool(affinity) {}
   bool decoupled;
   std::vector<ZenflowGroup> groups;
   PinnedPool pool;
@@ -119,15 +123,16 @@ void work(Optimizer& optimizer, const Control& control) {
     const ZenflowGroup& group = optimizer.groups[i];
     const GroupNumbers& arguments = control.numbers[i];
     const AdamConstants constants =
-        adam_constants({arguments.lr, arguments.beta1, arguments.beta2, arguments.eps, arguments.weight_decay,
-                        arguments.bias_correction, optimizer.decoupled},
+        adam_constants({arguments.lr, arguments.beta1, arguments.beta2, arguments.eps,
+                        arguments.weight_decay, arguments.bias_correction, optimizer.decoupled},
                        control.step);
     const AdamArrays& arrays = group.arrays[control.now_state];
     const int bytes = size_of(arrays.param);
     optimizer.pool.run(group.size, [&](std::int64_t begin, std::int64_t end) {
       adam_update(best_isa(), constants, arrays, begin, end);
       if (group.stale)
-        std::memcpy(static_cast<char*>(group.stale) + begin * bytes, static_cast<char*>(arrays.params) + begin * bytes,
+        std::memcpy(static_cast<char*>(group.stale) + begin * bytes,
+                    static_cast<char*>(arrays.params) + begin * bytes,
                     static_cast<std::size_t>((end - begin) * bytes));
     });
   }
@@ -146,7 +151,8 @@ void zenflow_register(std::int64_t handle, ZenflowGroup group) {
   constexpr const char* where = "zenflow_adam_register_group";
   const auto optimizer = find(where, handle);
   if (static_cast<std::int64_t>(optimizer->groups.size()) == max_groups)
-    fail_argument(where, "there are too many groups", "one more", "at most " + std::to_string(max_groups));
+    fail_argument(where, "there are too many groups", "one more",
+                  "at most " + std::to_string(max_groups));
   optimizer->groups.push_back(std::move(group));
 }
 
@@ -173,7 +179,8 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
-    fail_argument(where, "the system gives no semaphore", std::strerror(errno), "one shared between processes");
+    fail_argument(where, "the system gives no semaphore", std::strerror(errno),
+                  "one shared between processes");
   control->magic = control_magic;
 }
 
@@ -182,14 +189,16 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
   const auto optimizer = find(where, handle);
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(optimizer->groups.size()) != control->groups)
-    fail_argument(where, "the groups are not those of the control block", std::to_string(optimizer->groups.size()),
-                  std::to_string(control->groups), "register each group first");
+    fail_argument(where, "the groups are not those of the control block",
+                  std::to_string(optimizer->groups.size()), std::to_string(control->groups),
+                  "register each group first");
   while (next_step(*control)) {
     if (control->command == Command::exit) return;
     work(*optimizer, *control);
     sem_post(&control->done);
   }
-  std::fprintf(stderr, "anyaccel: ZenFlow's optimizer process ends: its trainer, process %d, is gone\n",
+  std::fprintf(stderr,
+               "anyaccel: ZenFlow's optimizer process ends: its trainer, process %d, is gone\n",
                static_cast<int>(control->trainer));
 }
 
@@ -203,8 +212,8 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
   if (now_state != 0 && now_state != 1)
     fail_argument(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
   if (control->asked.exchange(true))
-    fail_argument(where, "the step before is not done yet, or was not waited for", "a second step", "one after another",
-                  "call zenflow_adam_wait() until it is true");
+    fail_argument(where, "the step before is not done yet, or was not waited for", "a second step",
+                  "one after another", "call zenflow_adam_wait() until it is true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};
@@ -242,7 +251,8 @@ void zenflow_control_exit(std::int64_t address) {
 #else
 namespace {
 [[noreturn]] void not_here() {
-  fail_argument("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system", "Linux");
+  fail_argument("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system",
+                "Linux");
 }
 }  // namespace
 
@@ -252,7 +262,9 @@ void zenflow_destroy(std::int64_t) {}
 std::int64_t zenflow_control_size() { not_here(); }
 void zenflow_control_init(std::int64_t, std::int64_t) { not_here(); }
 void zenflow_run_worker(std::int64_t, std::int64_t) { not_here(); }
-void zenflow_submit(std::int64_t, std::int64_t, std::int64_t, const std::vector<AdamOptions>&) { not_here(); }
+void zenflow_submit(std::int64_t, std::int64_t, std::int64_t, const std::vector<AdamOptions>&) {
+  not_here();
+}
 bool zenflow_wait(std::int64_t, double) { not_here(); }
 void zenflow_control_exit(std::int64_t) { not_here(); }
 #endif

@@ -12,7 +12,9 @@ namespace {
 constexpr const char* where = "inference_decode";
 
 Format format_of(Element element) {
-  return element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
+  return element == Element::f32    ? Format::f32
+         : element == Element::bf16 ? Format::bf16
+                                    : Format::fp16;
 }
 
 bool is_given(const std::optional<Tensor>& tensor) { return tensor && tensor->defined(); }
@@ -59,7 +61,8 @@ class Weights {
     auto found = part(name, inputs);
     if (!found || found->matrix.outputs != outputs)
       fail_argument(where, std::string(name) + " is missing or has the wrong number of outputs",
-                    found ? std::to_string(found->matrix.outputs) : "none", std::to_string(outputs));
+                    found ? std::to_string(found->matrix.outputs) : "none",
+                    std::to_string(outputs));
     return *found;
   }
 
@@ -83,11 +86,13 @@ Linear rows_of(const Linear& part, std::int64_t begin, std::int64_t count) {
     m.scales += begin * (m.inputs / m.group);
     if (m.zeros) m.zeros += begin * (m.inputs / m.group);
   }
-  if (out.bias.data) out.bias.data = static_cast<char*>(out.bias.data) + begin * size_of(out.bias.type);
+  if (out.bias.data)
+    out.bias.data = static_cast<char*>(out.bias.data) + begin * size_of(out.bias.type);
   return out;
 }
 
-Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache, const Tensor& first) {
+Values cache_values(const Decoder& d, const Segment& segment, const Tensor& cache,
+                    const Tensor& first) {
   check_whole(where, "a cache", cache, first);
   if (cache.sizes() != at::IntArrayRef({1, d.kv_heads, segment.capacity, d.head_dim}))
     fail_argument(where, "a cache has the wrong shape", words(cache),
@@ -116,8 +121,8 @@ void set_groups(const DecoderConfig& config, Decoder& d) {
   d.first_head = config.first_head;
   if (d.key_head(d.heads - 1) != d.kv_heads - 1)
     fail_argument(where, "the number of key heads does not match the query heads",
-                  c10::str(d.heads, " heads, ", d.group, " per key head, first_head ", d.first_head, ", ", d.kv_heads,
-                           " key heads"),
+                  c10::str(d.heads, " heads, ", d.group, " per key head, first_head ", d.first_head,
+                           ", ", d.kv_heads, " key heads"),
                   std::to_string(d.key_head(d.heads - 1) + 1) + " key heads");
 }
 
@@ -125,11 +130,11 @@ void set_groups(const DecoderConfig& config, Decoder& d) {
 void set_sum(const DecoderArguments& g, const DecoderConfig& config, Decoder& d) {
   const bool sums = config.sum_attention || config.sum_feed_forward;
   if (sums == g.sum_group.empty() || (sums && config.part != DecoderConfig::Part::whole))
-    fail_argument(
-        where, "the sums contradict sum_group or part",
-        c10::str("sum_attention ", int{config.sum_attention}, ", sum_feed_forward ", int{config.sum_feed_forward},
-                 ", group '", g.sum_group, "'", config.part == DecoderConfig::Part::whole ? "" : ", part of a layer"),
-        "no sums and no group, or a group and sums of whole layers");
+    fail_argument(where, "the sums contradict sum_group or part",
+                  c10::str("sum_attention ", int{config.sum_attention}, ", sum_feed_forward ",
+                           int{config.sum_feed_forward}, ", group '", g.sum_group, "'",
+                           config.part == DecoderConfig::Part::whole ? "" : ", part of a layer"),
+                  "no sums and no group, or a group and sums of whole layers");
   if (!sums) return;
   const auto op = c10::Dispatcher::singleton().findSchema({"anyaccel::shm_comm_pointer_call", ""});
   if (!op)
@@ -147,7 +152,8 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
   std::vector<Segment> segments;
   std::int64_t begin = 0;
   for (std::size_t s = 0; s < g.rows.size(); ++s) {
-    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};  // without layers there is no attention
+    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s],
+                    0};  // without layers there is no attention
     if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
       fail_argument(where, "rows does not match x", c10::str(g.rows),
                     "positive numbers with the sum " + std::to_string(g.x.size(0)));
@@ -155,12 +161,14 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
     if (layers) {
       const Tensor& first = g.keys[s * layers];
       if (first.dim() != 4 || first.size(0) != 1)
-        fail_argument(where, "a cache has the wrong shape", words(first), "[1, kv_heads, capacity, head_dim]");
+        fail_argument(where, "a cache has the wrong shape", words(first),
+                      "[1, kv_heads, capacity, head_dim]");
       segment.capacity = first.size(2);
       if (segment.past < 0 || segment.past > segment.capacity - segment.rows)
-        fail_argument(where, "the positions are out of range for the caches",
-                      std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
-                      "at most " + std::to_string(segment.capacity));
+        fail_argument(
+            where, "the positions are out of range for the caches",
+            std::to_string(segment.past) + " + " + std::to_string(segment.rows) + " positions",
+            "at most " + std::to_string(segment.capacity));
     }
     segments.push_back(segment);
   }
@@ -182,13 +190,14 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
   const std::int64_t before = d.inner;
   d.inner = gate->matrix.outputs / (d.gated && !up ? 2 : 1);
   if (before >= 0 && before != d.inner)
-    fail_argument(where, "the layers' feed-forward sizes differ", std::to_string(d.inner), std::to_string(before));
+    fail_argument(where, "the layers' feed-forward sizes differ", std::to_string(d.inner),
+                  std::to_string(before));
   if (!d.gated) {
     layer.up = {*gate};
   } else if (up) {
     if (up->matrix.outputs != d.inner)
-      fail_argument(where, "gate and up differ in their number of outputs", std::to_string(up->matrix.outputs),
-                    std::to_string(d.inner));
+      fail_argument(where, "gate and up differ in their number of outputs",
+                    std::to_string(up->matrix.outputs), std::to_string(d.inner));
     layer.up = {*gate, *up};
   } else {
     layer.up = {rows_of(*gate, 0, d.inner), rows_of(*gate, d.inner, d.inner)};
@@ -197,10 +206,11 @@ void add_feed_forward(Decoder& d, Weights& weights, DecoderLayer& layer) {
 }
 
 /// A floating-point matrix, with all dimensions but the last one flattened.
-Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes, const Tensor& first) {
+Matrix float_matrix(const char* name, const std::optional<Tensor>& tensor, at::IntArrayRef sizes,
+                    const Tensor& first) {
   if (!is_given(tensor) || tensor->sizes() != sizes)
-    fail_argument(where, std::string(name) + " is missing or has the wrong shape", tensor ? words(*tensor) : "none",
-                  c10::str(sizes));
+    fail_argument(where, std::string(name) + " is missing or has the wrong shape",
+                  tensor ? words(*tensor) : "none", c10::str(sizes));
   check_whole(where, name, *tensor, first);
   Matrix m;
   m.format = format_of(element_of(where, name, *tensor));
@@ -223,7 +233,8 @@ Experts make_experts(const DecoderArguments& g, const Decoder& d, Weights& weigh
     fail_argument(
         where, "the experts do not match experts_per_token or gated",
         c10::str(d.experts_per_token, " of ", words(*router), d.gated ? "" : ", without a gate"),
-        "1 <= experts_per_token <= experts, a gate, a router [experts, hidden] and matrices [experts, ..., ...]");
+        "1 <= experts_per_token <= experts, a gate, a router [experts, hidden] and matrices "
+        "[experts, ..., ...]");
   if (g.x.size(0) > max_rows)
     fail_argument(where, "too many rows for experts", std::to_string(g.x.size(0)),
                   "at most " + std::to_string(max_rows));
@@ -232,7 +243,8 @@ Experts make_experts(const DecoderArguments& g, const Decoder& d, Weights& weigh
           float_matrix("the experts' second matrix", down, {count, d.hidden, inner}, g.x)};
 }
 
-DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder& d, Weights& weights, std::size_t i) {
+DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder& d,
+                        Weights& weights, std::size_t i) {
   const auto kind = static_cast<NormKind>(config.values.norm);
   const auto eps = static_cast<float>(config.values.norm_eps);
   DecoderLayer layer{};
@@ -242,8 +254,8 @@ DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder
   std::int64_t outputs = 0;
   for (const Linear& part : layer.qkv) outputs += part.matrix.outputs;
   if (outputs != (d.heads + 2 * d.kv_heads) * d.head_dim)
-    fail_argument(where, "query, key and value together have the wrong number of outputs", std::to_string(outputs),
-                  std::to_string((d.heads + 2 * d.kv_heads) * d.head_dim));
+    fail_argument(where, "query, key and value together have the wrong number of outputs",
+                  std::to_string(outputs), std::to_string((d.heads + 2 * d.kv_heads) * d.head_dim));
   layer.query_norm = weights.norm("a query norm", kind, d.head_dim, eps);
   layer.key_norm = weights.norm("a key norm", kind, d.head_dim, eps);
   d.head_norms = layer.query_norm.weight.data != nullptr;
@@ -251,15 +263,17 @@ DecoderLayer make_layer(const DecoderArguments& g, const Config& config, Decoder
   layer.after_attention = weights.norm("a norm after attention", kind, d.hidden, eps);
   layer.post_norm = weights.norm("a norm", kind, d.hidden, eps);
   add_feed_forward(d, weights, layer);
-  layer.after_feed_forward = weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
+  layer.after_feed_forward =
+      weights.norm("a norm after the feed-forward part", kind, d.hidden, eps);
   layer.experts = make_experts(g, d, weights);
   const bool dense = !layer.up.empty(), experts = layer.experts.router.matrix.outputs > 0;
   if (dense == experts)
-    fail_argument(where, "a layer needs either a dense feed-forward part or experts", experts ? "both" : "none",
-                  "one of them");
+    fail_argument(where, "a layer needs either a dense feed-forward part or experts",
+                  experts ? "both" : "none", "one of them");
   const std::size_t layers = config.layers.size();
   for (std::size_t s = 0; s < d.segments.size(); ++s)
-    layer.caches.push_back(make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i], g.x));
+    layer.caches.push_back(
+        make_cache(d, d.segments[s], g.keys[s * layers + i], g.values[s * layers + i], g.x));
   layer.window = config.layers[i].window;
   const std::size_t which = layer.window > 0 && g.angles.size() == 4 ? 2 : 0;
   if (d.half) {
@@ -277,13 +291,16 @@ constexpr std::size_t slots_of_layer = 8 * 2 - 4 + 7 * 4 + 3;
 void check_whole(const char* op, const char* name, const Tensor& tensor, const Tensor& first) {
   check_dense_on(op, name, tensor, first);
   if (!tensor.is_contiguous())
-    fail_argument(op, std::string(name) + " is not contiguous", words(tensor), "a contiguous tensor");
+    fail_argument(op, std::string(name) + " is not contiguous", words(tensor),
+                  "a contiguous tensor");
 }
 
-Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
-                   const std::optional<Tensor>& zeros, const Tensor& first) {
+Matrix make_matrix(const char* op, const char* name, const Tensor& weight,
+                   const std::optional<Tensor>& scales, const std::optional<Tensor>& zeros,
+                   const Tensor& first) {
   check_whole(op, name, weight, first);
-  if (weight.dim() != 2) fail_argument(op, std::string(name) + " is not a matrix", words(weight), "[outputs, inputs]");
+  if (weight.dim() != 2)
+    fail_argument(op, std::string(name) + " is not a matrix", words(weight), "[outputs, inputs]");
   Matrix m;
   m.outputs = weight.size(0);
   m.inputs = weight.size(1);
@@ -294,8 +311,9 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
   }
   m.format = weight.scalar_type() == at::kChar ? Format::int8 : Format::int4;
   if (m.format == Format::int4) m.inputs *= 2;
-  if (!is_given(scales) || scales->scalar_type() != at::kFloat || scales->dim() != 2 || scales->size(0) != m.outputs ||
-      scales->size(1) < 1 || m.inputs % scales->size(1) || m.inputs / scales->size(1) % 32)
+  if (!is_given(scales) || scales->scalar_type() != at::kFloat || scales->dim() != 2 ||
+      scales->size(0) != m.outputs || scales->size(1) < 1 || m.inputs % scales->size(1) ||
+      m.inputs / scales->size(1) % 32)
     fail_argument(op, std::string("the scales of ") + name + " have the wrong shape or dtype",
                   scales ? words(*scales) : "none",
                   "float32 [outputs, groups], with groups of a multiple of 32 inputs");
@@ -304,37 +322,41 @@ Matrix make_matrix(const char* op, const char* name, const Tensor& weight, const
   m.group = m.inputs / scales->size(1);
   if (!is_given(zeros)) return m;
   check_whole(op, name, *zeros, first);
-  if (m.format == Format::int8 || zeros->scalar_type() != at::kByte || zeros->sizes() != scales->sizes())
-    fail_argument(op, std::string("the zeros of ") + name + " have the wrong shape or dtype", words(*zeros),
-                  "uint8 of the scales' shape, with int4 weights");
+  if (m.format == Format::int8 || zeros->scalar_type() != at::kByte ||
+      zeros->sizes() != scales->sizes())
+    fail_argument(op, std::string("the zeros of ") + name + " have the wrong shape or dtype",
+                  words(*zeros), "uint8 of the scales' shape, with int4 weights");
   m.zeros = zeros->const_data_ptr<std::uint8_t>();
   return m;
 }
 
 DecoderCall make_decoder(const DecoderArguments& g) {
   check_whole(where, "x", g.x, g.x);
-  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 || g.x.size(0) > max_prefill_rows ||
-      g.x.size(1) < 1)
+  if (g.x.dim() != 2 || g.x.scalar_type() != at::kFloat || g.x.size(0) < 1 ||
+      g.x.size(0) > max_prefill_rows || g.x.size(1) < 1)
     fail_argument(where, "x has the wrong shape or dtype", words(g.x),
                   "float32 [1 to " + std::to_string(max_prefill_rows) + " rows, hidden]");
   const Config config(g.config);
   const std::size_t layers = config.layers.size();
   const auto half = static_cast<Half>(config.values.part);
   if (half != Half::whole) {
-    if (!is_given(g.change) || g.change->scalar_type() != at::kFloat || g.change->sizes() != g.x.sizes())
-      fail_argument(where, "change is missing or has the wrong shape or dtype", g.change ? words(*g.change) : "none",
-                    "float32 of the shape of x");
+    if (!is_given(g.change) || g.change->scalar_type() != at::kFloat ||
+        g.change->sizes() != g.x.sizes())
+      fail_argument(where, "change is missing or has the wrong shape or dtype",
+                    g.change ? words(*g.change) : "none", "float32 of the shape of x");
     check_whole(where, "change", *g.change, g.x);
   }
   const std::size_t caches = g.rows.size() * layers;
   if (g.past.size() != g.rows.size() || g.keys.size() != caches || g.values.size() != caches)
-    fail_argument(where, "the lengths of the lists do not match",
-                  c10::str(g.past.size(), " past, ", g.rows.size(), " rows, ", g.keys.size(), " keys, ",
-                           g.values.size(), " values"),
-                  "past and rows for each segment, and a key and a value cache for each of its layers");
+    fail_argument(
+        where, "the lengths of the lists do not match",
+        c10::str(g.past.size(), " past, ", g.rows.size(), " rows, ", g.keys.size(), " keys, ",
+                 g.values.size(), " values"),
+        "past and rows for each segment, and a key and a value cache for each of its layers");
   const std::size_t wanted = layers * slots_of_layer + 2 + 4;
   if (g.weights.size() != wanted)
-    fail_argument(where, "the number of weights is wrong", std::to_string(g.weights.size()), std::to_string(wanted));
+    fail_argument(where, "the number of weights is wrong", std::to_string(g.weights.size()),
+                  std::to_string(wanted));
   Decoder d{};
   d.hidden = g.x.size(1);
   d.heads = config.values.num_heads;
@@ -353,8 +375,9 @@ DecoderCall make_decoder(const DecoderArguments& g) {
     d.half = g.angles[0].dim() == 2 ? g.angles[0].size(1) : -1;
     for (const Tensor& angle : g.angles) {
       check_whole(where, "an angle", angle, g.x);
-      if ((g.angles.size() != 2 && g.angles.size() != 4) || angle.scalar_type() != at::kFloat || angle.dim() != 2 ||
-          angle.size(0) != g.x.size(0) || angle.size(1) != d.half || 2 * d.half > d.head_dim)
+      if ((g.angles.size() != 2 && g.angles.size() != 4) || angle.scalar_type() != at::kFloat ||
+          angle.dim() != 2 || angle.size(0) != g.x.size(0) || angle.size(1) != d.half ||
+          2 * d.half > d.head_dim)
         fail_argument(where, "the angles have the wrong shape, dtype or number", words(angle),
                       "2 or 4 float32 [rows, at most head_dim / 2]");
     }
@@ -369,15 +392,18 @@ DecoderCall make_decoder(const DecoderArguments& g) {
       fail_argument(where, "only some layers have head norms", "some", "all or none");
   }
   d.inner = std::max<std::int64_t>(0, d.inner);
-  d.final_norm = weights.norm("the last norm", static_cast<NormKind>(config.values.norm), d.hidden,
-                              config.values.final_norm ? static_cast<float>(config.values.norm_eps) : -1.0F);
+  d.final_norm =
+      weights.norm("the last norm", static_cast<NormKind>(config.values.norm), d.hidden,
+                   config.values.final_norm ? static_cast<float>(config.values.norm_eps) : -1.0F);
   if (auto head = weights.part("the head", d.hidden)) d.head = *head;
   if (d.head.matrix.outputs == 0) return {std::move(d), half};
   constexpr const char* wanted_logits = "float32 [rows or segments, outputs of the head]";
   if (!is_given(g.logits)) fail_argument(where, "logits is missing", "none", wanted_logits);
   check_whole(where, "logits", *g.logits, g.x);
-  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 || g.logits->size(1) != d.head.matrix.outputs ||
-      (g.logits->size(0) != g.x.size(0) && g.logits->size(0) != static_cast<std::int64_t>(g.rows.size())))
+  if (g.logits->scalar_type() != at::kFloat || g.logits->dim() != 2 ||
+      g.logits->size(1) != d.head.matrix.outputs ||
+      (g.logits->size(0) != g.x.size(0) &&
+       g.logits->size(0) != static_cast<std::int64_t>(g.rows.size())))
     fail_argument(where, "logits has the wrong shape or dtype", words(*g.logits), wanted_logits);
   d.last_only = g.logits->size(0) != g.x.size(0);
   return {std::move(d), half};

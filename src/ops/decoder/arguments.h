@@ -1,5 +1,6 @@
-// Checks the arguments of inference_decode and converts them for the kernels. After the checks, no arguments can make
-// the kernels access memory outside of the tensors. All tensors must be on one device, of any kind.
+// Checks the arguments of inference_decode and converts them for the kernels. After the checks, no
+// arguments can make the kernels access memory outside of the tensors. All tensors must be on one
+// device, of any kind.
 #pragma once
 
 #include <optional>
@@ -41,8 +42,10 @@ DecoderCall make_decoder(const DecoderArguments& arguments);
 /// Throws c10::ValueError unless the tensor is contiguous and on the device of `first`.
 void check_whole(const char* where, const char* name, const Tensor& tensor, const Tensor& first);
 
-/// A weight [outputs, inputs], with scales and zeros if it is an integer tensor, on the device of `first`.
-Matrix make_matrix(const char* where, const char* name, const Tensor& weight, const std::optional<Tensor>& scales,
-                   const std::optional<Tensor>& zeros, const Tensor& first);
+/// A weight [outputs, inputs], with scales and zeros if it is an integer tensor, on the device of
+/// `first`.
+Matrix make_matrix(const char* where, const char* name, const Tensor& weight,
+                   const std::optional<Tensor>& scales, const std::optional<Tensor>& zeros,
+                   const Tensor& first);
 
 }  // namespace anyaccel::ops

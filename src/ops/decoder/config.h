@@ -19,7 +19,8 @@ static_assert(max_decode_rows == max_rows && max_decode_prompt_rows == max_prefi
               max_decode_head_dim == max_head_dim);
 static_assert(static_cast<int>(DecoderConfig::Norm::layer) == static_cast<int>(NormKind::layer));
 static_assert(static_cast<int>(DecoderConfig::Activation::relu2) == static_cast<int>(Gate::relu2));
-static_assert(static_cast<int>(DecoderConfig::Part::feed_forward) == static_cast<int>(Half::feed_forward));
+static_assert(static_cast<int>(DecoderConfig::Part::feed_forward) ==
+              static_cast<int>(Half::feed_forward));
 
 /// The unpacked configuration. The constructor throws c10::ValueError if a value is out of range.
 class Config {
@@ -29,20 +30,24 @@ class Config {
                           each = sizeof(DecoderLayerConfig) / sizeof(std::int64_t);
     if (words.size() >= head) std::memcpy(static_cast<void*>(&values), words.data(), sizeof values);
     if (words.size() < head || values.version != DecoderConfig::current_version)
-      fail_argument("inference_decode", "unsupported config version",
-                    words.empty() ? "no config"
-                                  : c10::str("version ", static_cast<std::int32_t>(words[0] & 0xffffffff), " in ",
-                                             words.size(), " integers"),
-                    c10::str("version ", DecoderConfig::current_version, " in at least ", head, " integers"),
-                    "call pack_decoder_config() or anyaccel.ops.decoder.DecoderConfig.pack() of this AnyAccel version");
+      fail_argument(
+          "inference_decode", "unsupported config version",
+          words.empty() ? "no config"
+                        : c10::str("version ", static_cast<std::int32_t>(words[0] & 0xffffffff),
+                                   " in ", words.size(), " integers"),
+          c10::str("version ", DecoderConfig::current_version, " in at least ", head, " integers"),
+          "call pack_decoder_config() or anyaccel.ops.decoder.DecoderConfig.pack() of this "
+          "AnyAccel version");
     in_range("num_layers", values.num_layers, 0, many);
     const std::size_t wanted = head + each * static_cast<std::size_t>(values.num_layers);
     if (words.size() != wanted)
       fail_argument("inference_decode", "the length of config does not match num_layers",
-                    c10::str(words.size(), " integers"), c10::str(wanted, " for ", values.num_layers, " layers"));
+                    c10::str(words.size(), " integers"),
+                    c10::str(wanted, " for ", values.num_layers, " layers"));
     layers.resize(static_cast<std::size_t>(values.num_layers));
     if (!layers.empty())
-      std::memcpy(static_cast<void*>(layers.data()), words.data() + head, layers.size() * sizeof layers[0]);
+      std::memcpy(static_cast<void*>(layers.data()), words.data() + head,
+                  layers.size() * sizeof layers[0]);
     check();
   }
 
@@ -54,8 +59,8 @@ class Config {
 
   static void in_range(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
     if (value < low || value > high)
-      fail_argument("inference_decode", std::string(name) + " is out of range", std::to_string(value),
-                    std::to_string(low) + " to " + std::to_string(high));
+      fail_argument("inference_decode", std::string(name) + " is out of range",
+                    std::to_string(value), std::to_string(low) + " to " + std::to_string(high));
   }
 
   void check() const {
@@ -68,12 +73,13 @@ class Config {
     in_range("norm", static_cast<std::int32_t>(values.norm), 0, 2);
     in_range("activation", static_cast<std::int32_t>(values.activation), 0, 4);
     in_range("part", static_cast<std::int32_t>(values.part), 0, 2);
-    for (const std::uint8_t flag : {values.gated, values.norms_after, values.final_norm, values.normalize_experts,
-                                    values.sum_attention, values.sum_feed_forward})
+    for (const std::uint8_t flag :
+         {values.gated, values.norms_after, values.final_norm, values.normalize_experts,
+          values.sum_attention, values.sum_feed_forward})
       in_range("a flag", flag, 0, 1);
     if (values.part != DecoderConfig::Part::whole && layers.size() != 1)
-      fail_argument("inference_decode", "part requires a single layer", std::to_string(layers.size()) + " layers",
-                    "1 layer");
+      fail_argument("inference_decode", "part requires a single layer",
+                    std::to_string(layers.size()) + " layers", "1 layer");
   }
 };
 

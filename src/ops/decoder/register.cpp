@@ -10,16 +10,18 @@
 namespace anyaccel::ops {
 namespace {
 
-void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys, at::TensorList values,
-            at::TensorList angles, at::IntArrayRef past, at::IntArrayRef rows, at::IntArrayRef config,
-            const std::optional<Tensor>& logits, const std::optional<Tensor>& change, const std::string& sum_group) {
+void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys,
+            at::TensorList values, at::TensorList angles, at::IntArrayRef past,
+            at::IntArrayRef rows, at::IntArrayRef config, const std::optional<Tensor>& logits,
+            const std::optional<Tensor>& change, const std::string& sum_group) {
   check_on_host("inference_decode", "x", x);
-  const auto [decoder, half] =
-      make_decoder({x, weights, keys, values, angles, past, rows, config, logits, change, sum_group});
+  const auto [decoder, half] = make_decoder(
+      {x, weights, keys, values, angles, past, rows, config, logits, change, sum_group});
   const std::int64_t threads = task_threads();
   const bool many = x.size(0) > max_rows;
   const Isa isa = best_isa();
-  const std::int64_t bytes = many ? prefill_scratch(isa, decoder, threads) : decoder_scratch(decoder, threads);
+  const std::int64_t bytes =
+      many ? prefill_scratch(isa, decoder, threads) : decoder_scratch(decoder, threads);
   const Tensor scratch = at::empty({bytes + 64}, at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   address = (address + 63) / 64 * 64;
@@ -30,17 +32,21 @@ void decode(const Tensor& x, const OptionalTensors& weights, at::TensorList keys
   run(isa, decoder, in, out, reinterpret_cast<void*>(address), threads, half, part);
 }
 
-void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList, at::TensorList, at::IntArrayRef,
-                 at::IntArrayRef, at::IntArrayRef, const std::optional<Tensor>&, const std::optional<Tensor>&,
-                 const std::string&) {}
+void decode_meta(const Tensor&, const OptionalTensors&, at::TensorList, at::TensorList,
+                 at::TensorList, at::IntArrayRef, at::IntArrayRef, at::IntArrayRef,
+                 const std::optional<Tensor>&, const std::optional<Tensor>&, const std::string&) {}
 
 constexpr const char* decode_schema =
-    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, Tensor[] angles, "
-    "int[] past, int[] rows, int[] config, Tensor(d!)? logits=None, Tensor(e!)? change=None, str sum_group='') -> ()";
+    "inference_decode(Tensor(a!) x, Tensor?[] weights, Tensor(b!)[] keys, Tensor(c!)[] values, "
+    "Tensor[] angles, "
+    "int[] past, int[] rows, int[] config, Tensor(d!)? logits=None, Tensor(e!)? change=None, str "
+    "sum_group='') -> ()";
 
 /// Rows of one call that are faster here than LibTorch's own products, for a model of this type.
 std::int64_t decode_rows(at::ScalarType dtype) {
-  const Element model = dtype == at::kBFloat16 ? Element::bf16 : dtype == at::kHalf ? Element::fp16 : Element::f32;
+  const Element model = dtype == at::kBFloat16 ? Element::bf16
+                        : dtype == at::kHalf   ? Element::fp16
+                                               : Element::f32;
   return panels_pay(best_isa(), model) ? max_prefill_rows : max_rows;
 }
 

@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.inference_quantize, inference_dequantize and inference_linear: schemas, checks, threads, meta kernels.
+// Registers torch.ops.anyaccel.inference_quantize, inference_dequantize and inference_linear:
+// schemas, checks, threads, meta kernels.
 #include "kernels/common/team.h"
 #include "kernels/decoder/integers.h"
 #include "ops/decoder/integer_arguments.h"
@@ -16,8 +17,9 @@ constexpr std::int64_t rows_at_once = 16;
 /// Calls function(begin, end) for pieces of [0, count) that begin at multiples of `step`.
 template <typename Function>
 void in_pieces(std::int64_t count, std::int64_t step, const Function& function) {
-  parallel_tasks((count + step - 1) / step, task_threads(),
-                 [&](std::int64_t task, std::int64_t) { function(task * step, std::min(count, (task + 1) * step)); });
+  parallel_tasks((count + step - 1) / step, task_threads(), [&](std::int64_t task, std::int64_t) {
+    function(task * step, std::min(count, (task + 1) * step));
+  });
 }
 
 std::tuple<Tensor, Tensor> quantize(const Tensor& weight, std::int64_t bits, std::int64_t group) {
@@ -32,18 +34,20 @@ std::tuple<Tensor, Tensor> quantize(const Tensor& weight, std::int64_t bits, std
   const Tensor scratch = empty({threads, inputs}, at::TensorOptions(at::kFloat));
   auto* const own = scratch.mutable_data_ptr<float>();
   parallel_tasks(weight.size(0), threads, [&](std::int64_t row, std::int64_t thread) {
-    quantize_row(isa, static_cast<int>(bits), group, type, from + row * inputs * size_of(type), inputs,
-                 to + row * out_row, scales + row * (inputs / group), own + thread * inputs);
+    quantize_row(isa, static_cast<int>(bits), group, type, from + row * inputs * size_of(type),
+                 inputs, to + row * out_row, scales + row * (inputs / group),
+                 own + thread * inputs);
   });
   return out;
 }
 
-std::tuple<Tensor, Tensor> quantize_meta(const Tensor& weight, std::int64_t bits, std::int64_t group) {
+std::tuple<Tensor, Tensor> quantize_meta(const Tensor& weight, std::int64_t bits,
+                                         std::int64_t group) {
   return quantized_like(weight, bits, group);
 }
 
-Tensor dequantize(const Tensor& weight, const Tensor& scales, const Arguments& zeros, std::int64_t begin,
-                  std::int64_t count, at::ScalarType dtype) {
+Tensor dequantize(const Tensor& weight, const Tensor& scales, const Arguments& zeros,
+                  std::int64_t begin, std::int64_t count, at::ScalarType dtype) {
   const Matrix m = dequantize_arguments(weight, scales, zeros, begin, count);
   const Tensor out = dequantized_like(weight, count, dtype);
   const Element type = element_of("inference_dequantize", "the result", out);
@@ -51,36 +55,42 @@ Tensor dequantize(const Tensor& weight, const Tensor& scales, const Arguments& z
   const Isa isa = best_isa();
   in_pieces(count, std::max<std::int64_t>(1, task_values / std::max<std::int64_t>(1, m.inputs)),
             [&](std::int64_t first, std::int64_t end) {
-              widen_rows(isa, m, begin + first, begin + end, type, to + first * m.inputs * size_of(type));
+              widen_rows(isa, m, begin + first, begin + end, type,
+                         to + first * m.inputs * size_of(type));
             });
   return out;
 }
 
-Tensor dequantize_meta(const Tensor& weight, const Tensor&, const Arguments&, std::int64_t, std::int64_t count,
-                       at::ScalarType dtype) {
+Tensor dequantize_meta(const Tensor& weight, const Tensor&, const Arguments&, std::int64_t,
+                       std::int64_t count, at::ScalarType dtype) {
   return dequantized_like(weight, count, dtype);
 }
 
-Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scales, const Arguments& zeros,
-              const Arguments& bias) {
+Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scales,
+              const Arguments& zeros, const Arguments& bias) {
   const LinearArguments arguments = linear_arguments(given_x, weight, scales, zeros, bias);
   const Matrix& m = arguments.matrix;
   const std::int64_t rows = arguments.rows;
   const std::int64_t row_bytes = prepared_bytes(m.format, m.inputs);
-  const std::int64_t row_of_weight = weight.size(1) * static_cast<std::int64_t>(weight.element_size());
+  const std::int64_t row_of_weight =
+      weight.size(1) * static_cast<std::int64_t>(weight.element_size());
   const std::int64_t allowed = task_threads(), by_threads = m.outputs / (4 * allowed);
-  const std::int64_t step =
-      std::max<std::int64_t>(16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
-  const std::int64_t tasks = (m.outputs + step - 1) / step, threads = std::clamp<std::int64_t>(tasks, 1, allowed);
-  const bool alone = rows == 1;  // each thread prepares it for itself then: that is less than to wait for another one
-  const Tensor scratch =
-      empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64}, at::TensorOptions(at::kByte));
+  const std::int64_t step = std::max<std::int64_t>(
+      16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
+  const std::int64_t tasks = (m.outputs + step - 1) / step,
+                     threads = std::clamp<std::int64_t>(tasks, 1, allowed);
+  const bool alone =
+      rows ==
+      1;  // each thread prepares it for itself then: that is less than to wait for another one
+  const Tensor scratch = empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64},
+                               at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
   auto* const prepared = reinterpret_cast<char*>((address + 63) / 64 * 64);
   const auto* from = arguments.x.const_data_ptr<float>();
   auto* to = arguments.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
-  // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each one's end is read twice.
+  // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each
+  // one's end is read twice.
   run_team(threads, [&](Team& team) {
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);
@@ -101,16 +111,20 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
   return linear_result(arguments, given_x, bias);
 }
 
-Tensor linear_meta(const Tensor& x, const Tensor& weight, const Arguments&, const Arguments&, const Arguments&) {
+Tensor linear_meta(const Tensor& x, const Tensor& weight, const Arguments&, const Arguments&,
+                   const Arguments&) {
   return product_like(x, weight);
 }
 
-constexpr const char* quantize_schema = "inference_quantize(Tensor weight, int bits, int group) -> (Tensor, Tensor)";
+constexpr const char* quantize_schema =
+    "inference_quantize(Tensor weight, int bits, int group) -> (Tensor, Tensor)";
 constexpr const char* dequantize_schema =
-    "inference_dequantize(Tensor weight, Tensor scales, Tensor? zeros, int begin, int count, ScalarType dtype) -> "
+    "inference_dequantize(Tensor weight, Tensor scales, Tensor? zeros, int begin, int count, "
+    "ScalarType dtype) -> "
     "Tensor";
 constexpr const char* linear_schema =
-    "inference_linear(Tensor x, Tensor weight, Tensor? scales=None, Tensor? zeros=None, Tensor? bias=None) -> Tensor";
+    "inference_linear(Tensor x, Tensor weight, Tensor? scales=None, Tensor? zeros=None, Tensor? "
+    "bias=None) -> Tensor";
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(quantize_schema);

@@ -21,7 +21,8 @@ struct EvoformerArguments {
   std::optional<double> scale;
 
   double factor() const {
-    return scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(-1))));
+    return scale ? *scale
+                 : 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, q.size(-1))));
   }
 };
 
@@ -31,12 +32,15 @@ constexpr const char* evoformer_where = "evoformer_attention";
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
-    fail_argument(where, "the query does not fit", words(g.q), "[..., entries, length, heads, head dim]");
+    fail_argument(where, "the query does not fit", words(g.q),
+                  "[..., entries, length, heads, head dim]");
   if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
   const auto check = [&](const char* name, const Tensor& tensor) {
-    if (tensor.scalar_type() != g.q.scalar_type() || tensor.dim() != g.q.dim() || tensor.device() != g.q.device())
-      fail_argument(where, std::string(name) + " differs from the query in dtype, dimensions or device", words(tensor),
-                    words(g.q));
+    if (tensor.scalar_type() != g.q.scalar_type() || tensor.dim() != g.q.dim() ||
+        tensor.device() != g.q.device())
+      fail_argument(where,
+                    std::string(name) + " differs from the query in dtype, dimensions or device",
+                    words(tensor), words(g.q));
   };
   check("the key", g.k);
   check("the value", g.v);
@@ -50,12 +54,15 @@ inline void check_arguments(const EvoformerArguments& g) {
   check_kinds(g);
   constexpr const char* where = evoformer_where;
   const std::int64_t dims = g.q.dim(), keys = g.k.size(-3);
-  const auto check = [&](const char* name, const Tensor& tensor, const std::vector<std::int64_t>& want) {
+  const auto check = [&](const char* name, const Tensor& tensor,
+                         const std::vector<std::int64_t>& want) {
     if (tensor.sizes() != at::IntArrayRef(want))
       fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
   };
   std::vector<std::int64_t> sizes = g.q.sizes().vec();
-  const auto at = [&](std::int64_t last) -> std::int64_t& { return sizes[static_cast<std::size_t>(dims - last)]; };
+  const auto at = [&](std::int64_t last) -> std::int64_t& {
+    return sizes[static_cast<std::size_t>(dims - last)];
+  };
   at(3) = keys;
   check("the key", g.k, sizes);
   check("the value", g.v, sizes);
@@ -68,7 +75,8 @@ inline void check_arguments(const EvoformerArguments& g) {
   if (is_given(g.bias2)) check("bias2", *g.bias2, sizes);
 }
 
-/// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one piece.
+/// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one
+/// piece.
 inline Tensor five(const Tensor& tensor) {
   const Tensor out = tensor.dim() == 4 ? tensor.unsqueeze(0) : tensor.flatten(0, tensor.dim() - 5);
   return out.stride(4) == 1 || out.size(4) <= 1 ? out : out.contiguous();
@@ -79,7 +87,12 @@ struct EvoformerSizes {
   std::int64_t batch, entries, queries, keys, heads, dim;
 
   explicit EvoformerSizes(const Tensor& q, const Tensor& k)
-      : batch(q.size(0)), entries(q.size(1)), queries(q.size(2)), keys(k.size(2)), heads(q.size(3)), dim(q.size(4)) {}
+      : batch(q.size(0)),
+        entries(q.size(1)),
+        queries(q.size(2)),
+        keys(k.size(2)),
+        heads(q.size(3)),
+        dim(q.size(4)) {}
   std::int64_t all_heads() const { return batch * entries * heads; }
 
   struct Place {
@@ -91,13 +104,14 @@ struct EvoformerSizes {
 };
 
 /// `lse` is [batch * entries, heads, queries or more].
-inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::ScalarType type, const Tensor& q) {
+inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::ScalarType type,
+                      const Tensor& q) {
   if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
-      lse.size(1) != sizes.heads || lse.size(2) < sizes.queries || (lse.size(2) > 1 && lse.stride(2) != 1) ||
-      lse.device() != q.device())
-    fail_argument(
-        evoformer_where, "lse does not fit", words(lse),
-        c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ", sizes.queries, " or more]"));
+      lse.size(1) != sizes.heads || lse.size(2) < sizes.queries ||
+      (lse.size(2) > 1 && lse.stride(2) != 1) || lse.device() != q.device())
+    fail_argument(evoformer_where, "lse does not fit", words(lse),
+                  c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ",
+                           sizes.queries, " or more]"));
 }
 
 /// DeepSpeed's lse is longer than the queries; what is over says that nothing may be seen there.
@@ -106,7 +120,8 @@ inline void fill_end(const Tensor& lse, std::int64_t queries) {
 }
 
 /// What is written to has the shape and dtype of `like`, and is contiguous.
-inline void check_result(const char* name, const Tensor& tensor, const Tensor& like, at::ScalarType type) {
+inline void check_result(const char* name, const Tensor& tensor, const Tensor& like,
+                         at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
       tensor.device() != like.device())
     fail_argument(evoformer_where, std::string(name) + " does not fit", words(tensor),
@@ -114,7 +129,9 @@ inline void check_result(const char* name, const Tensor& tensor, const Tensor& l
 }
 
 /// Arithmetic, lse and the biases' gradients are of this type.
-inline at::ScalarType real_type(const Tensor& q) { return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+inline at::ScalarType real_type(const Tensor& q) {
+  return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 /// What the backward pass has beside.
 struct EvoformerBackward {
@@ -123,17 +140,18 @@ struct EvoformerBackward {
 };
 
 inline void check_backward(const EvoformerArguments& g, const EvoformerBackward& b) {
-  if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() || b.out.sizes() != g.q.sizes() ||
-      b.out.scalar_type() != g.q.scalar_type())
-    fail_argument(evoformer_where, "the gradient or the result does not fit", words(b.grad) + " and " + words(b.out),
-                  words(g.q));
+  if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() ||
+      b.out.sizes() != g.q.sizes() || b.out.scalar_type() != g.q.scalar_type())
+    fail_argument(evoformer_where, "the gradient or the result does not fit",
+                  words(b.grad) + " and " + words(b.out), words(g.q));
   check_result("dq", b.dq, g.q, g.q.scalar_type());
   check_result("dk", b.dk, g.k, g.q.scalar_type());
   check_result("dv", b.dv, g.v, g.q.scalar_type());
   const auto check = [&](const char* name, const OptionalTensor& grad, const OptionalTensor& bias) {
     if (!is_given(grad)) return;
     if (!is_given(bias))
-      fail_argument(evoformer_where, std::string("there is no bias for ") + name, words(*grad), "none");
+      fail_argument(evoformer_where, std::string("there is no bias for ") + name, words(*grad),
+                    "none");
     check_result(name, *grad, *bias, real_type(g.q));
   };
   check("dbias1", b.dbias1, g.bias1);

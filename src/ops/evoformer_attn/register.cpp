@@ -9,13 +9,14 @@
 namespace anyaccel::ops {
 namespace {
 
-#define GIVEN                                                                                                  \
-  const Tensor &q, const Tensor &k, const Tensor &v, const OptionalTensor &bias1, const OptionalTensor &bias2, \
-      std::optional<double> scale
+#define GIVEN                                                                     \
+  const Tensor &q, const Tensor &k, const Tensor &v, const OptionalTensor &bias1, \
+      const OptionalTensor &bias2, std::optional<double> scale
 #define PASSED q, k, v, bias1, bias2, scale
-#define BACKWARD                                                                                               \
-  const Tensor &grad, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &out, const Tensor &lse, \
-      const OptionalTensor &bias1, const OptionalTensor &bias2, std::optional<double> scale
+#define BACKWARD                                                                            \
+  const Tensor &grad, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &out, \
+      const Tensor &lse, const OptionalTensor &bias1, const OptionalTensor &bias2,          \
+      std::optional<double> scale
 #define BACKWARD_INTO                                                                           \
   BACKWARD, const Tensor &dq, const Tensor &dk, const Tensor &dv, const OptionalTensor &dbias1, \
       const OptionalTensor &dbias2
@@ -30,7 +31,8 @@ c10::TypedOperatorHandle<Signature> find(const char* name) {
 }
 
 void call_into(GIVEN, const Tensor& out, const Tensor& lse) {
-  static const auto op = find<void(GIVEN, const Tensor&, const Tensor&)>("anyaccel::_evoformer_attention_into");
+  static const auto op =
+      find<void(GIVEN, const Tensor&, const Tensor&)>("anyaccel::_evoformer_attention_into");
   op.call(PASSED, out, lse);
 }
 
@@ -39,14 +41,17 @@ void call_backward_into(BACKWARD_INTO) {
   op.call(BACKWARD_PASSED, dq, dk, dv, dbias1, dbias2);
 }
 
-Tensor contiguous_like(const Tensor& tensor) { return at::empty_symint(tensor.sym_sizes(), tensor.options()); }
+Tensor contiguous_like(const Tensor& tensor) {
+  return at::empty_symint(tensor.sym_sizes(), tensor.options());
+}
 
 Results forward(GIVEN) {
   check_kinds({PASSED});
   c10::SymInt entries = 1;
   for (std::int64_t dim = 0; dim < q.dim() - 3; ++dim) entries *= q.sym_size(dim);
   const Tensor out = contiguous_like(q);
-  const Tensor lse = at::empty_symint({entries, q.sym_size(-2), q.sym_size(-3)}, q.options().dtype(real_type(q)));
+  const Tensor lse =
+      at::empty_symint({entries, q.sym_size(-2), q.sym_size(-3)}, q.options().dtype(real_type(q)));
   call_into(PASSED, out, lse);
   return {out, lse};
 }
@@ -68,9 +73,11 @@ Grads backward(BACKWARD, bool bias1_grad, bool bias2_grad) {
   return {dq, dk, dv, narrow(dbias1), narrow(dbias2)};
 }
 
-void backward_into_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor&, const Tensor&,
-                        const OptionalTensor& bias1, const OptionalTensor& bias2, std::optional<double> scale,
-                        const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, const OptionalTensor&) {
+void backward_into_meta(const Tensor&, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const Tensor&, const Tensor&, const OptionalTensor& bias1,
+                        const OptionalTensor& bias2, std::optional<double> scale, const Tensor&,
+                        const Tensor&, const Tensor&, const OptionalTensor&,
+                        const OptionalTensor&) {
   check_kinds({PASSED});
 }
 
@@ -85,11 +92,15 @@ class Attention : public torch::autograd::Function<Attention> {
  public:
   static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto wants = [](const OptionalTensor& bias) { return is_given(bias) && bias->requires_grad(); };
+    const auto wants = [](const OptionalTensor& bias) {
+      return is_given(bias) && bias->requires_grad();
+    };
     context->saved_data["bias1_grad"] = wants(bias1);
     context->saved_data["bias2_grad"] = wants(bias2);
     context->saved_data["scale"] = scale;
-    const auto or_none = [](const OptionalTensor& tensor) { return is_given(tensor) ? *tensor : Tensor(); };
+    const auto or_none = [](const OptionalTensor& tensor) {
+      return is_given(tensor) ? *tensor : Tensor();
+    };
     auto [out, lse] = call_forward(PASSED);
     context->save_for_backward({q, k, v, out, lse, or_none(bias1), or_none(bias2)});
     return out;
@@ -97,14 +108,18 @@ class Attention : public torch::autograd::Function<Attention> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
-    static const auto op = find<Grads(BACKWARD, bool, bool)>("anyaccel::_evoformer_attention_backward");
+    static const auto op =
+        find<Grads(BACKWARD, bool, bool)>("anyaccel::_evoformer_attention_backward");
     const auto saved = context->get_saved_variables();
     const auto& data = context->saved_data;
-    const auto optional = [](const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; };
-    const bool bias1_grad = data.at("bias1_grad").toBool(), bias2_grad = data.at("bias2_grad").toBool();
+    const auto optional = [](const Tensor& tensor) {
+      return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+    };
+    const bool bias1_grad = data.at("bias1_grad").toBool(),
+               bias2_grad = data.at("bias2_grad").toBool();
     const auto [dq, dk, dv, dbias1, dbias2] =
-        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], optional(saved[5]), optional(saved[6]),
-                data.at("scale").toOptional<double>(), bias1_grad, bias2_grad);
+        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], saved[4], optional(saved[5]),
+                optional(saved[6]), data.at("scale").toOptional<double>(), bias1_grad, bias2_grad);
     return {dq, dk, dv, bias1_grad ? dbias1 : Tensor(), bias2_grad ? dbias2 : Tensor(), Tensor()};
   }
 };
@@ -117,7 +132,8 @@ void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   for (const Tensor* tensor : tensors)
     if (tensor->defined() && tensor->requires_grad())
       fail_argument(evoformer_where, "a tensor wants a gradient", "requires_grad",
-                    "none where results are written in place", "use evoformer_attention, or torch.no_grad()");
+                    "none where results are written in place",
+                    "use evoformer_attention, or torch.no_grad()");
 }
 
 /// Where a device falls back to the CPU the kernel has counted the change for a copy alone.
@@ -141,20 +157,24 @@ void backward_into_autograd(BACKWARD_INTO) {
   for (const Tensor* tensor : {&dq, &dk, &dv, &one, &two}) count_change(*tensor);
 }
 
-#define ARGUMENTS "Tensor q, Tensor k, Tensor v, Tensor? bias1=None, Tensor? bias2=None, float? scale=None"
-#define BACKWARD_ARGUMENTS \
-  "Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? bias1, Tensor? bias2, float? scale"
+#define ARGUMENTS \
+  "Tensor q, Tensor k, Tensor v, Tensor? bias1=None, Tensor? bias2=None, float? scale=None"
+#define BACKWARD_ARGUMENTS                                                                     \
+  "Tensor grad, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor? bias1, Tensor? " \
+  "bias2, float? scale"
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("evoformer_attention(" ARGUMENTS ") -> Tensor");
   m.def("_evoformer_attention_forward(" ARGUMENTS ") -> (Tensor, Tensor)");
   m.def(
-      "_evoformer_attention_into(Tensor q, Tensor k, Tensor v, Tensor? bias1, Tensor? bias2, float? scale, "
+      "_evoformer_attention_into(Tensor q, Tensor k, Tensor v, Tensor? bias1, Tensor? bias2, "
+      "float? scale, "
       "Tensor(a!) out, Tensor(b!) lse) -> ()");
   m.def("_evoformer_attention_backward(" BACKWARD_ARGUMENTS
         ", bool bias1_grad, bool bias2_grad) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def("_evoformer_attention_backward_into(" BACKWARD_ARGUMENTS
-        ", Tensor(a!) dq, Tensor(b!) dk, Tensor(c!) dv, Tensor(d!)? dbias1, Tensor(e!)? dbias2) -> ()");
+        ", Tensor(a!) dq, Tensor(b!) dk, Tensor(c!) dv, Tensor(d!)? dbias1, Tensor(e!)? dbias2) -> "
+        "()");
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {

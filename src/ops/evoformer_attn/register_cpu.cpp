@@ -1,4 +1,5 @@
-// The kernels of attention with the biases of an Evoformer block on host memory: threads, and gradients that heads share.
+// The kernels of attention with the biases of an Evoformer block on host memory: threads, and
+// gradients that heads share.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -25,7 +26,8 @@ struct Heads {
   }
   explicit operator bool() const { return tensor.defined(); }
 
-  /// `head_dim` is 3 for [batch, entries, length, heads, dim], 2 for [batch, 1, heads, queries, keys].
+  /// `head_dim` is 3 for [batch, entries, length, heads, dim], 2 for [batch, 1, heads, queries,
+  /// keys].
   void* of(const EvoformerSizes::Place& place, std::int64_t head_dim = 3) const {
     if (!tensor.defined()) return nullptr;
     const auto step = [&](std::int64_t dim, std::int64_t index) {
@@ -72,14 +74,18 @@ struct Call {
             .bias2_row = bias2 ? bias2.tensor.stride(3) : 0,
             .out = out.of(at),
             .out_row = out.row(),
-            .lse = lse_at + (at.batch * sizes.entries + at.entry) * lse.stride(0) + at.head * lse.stride(1)};
+            .lse = lse_at + (at.batch * sizes.entries + at.entry) * lse.stride(0) +
+                   at.head * lse.stride(1)};
   }
 };
 
-void check_on_host(const EvoformerArguments& g) { ops::check_on_host(evoformer_where, "the query", g.q); }
+void check_on_host(const EvoformerArguments& g) {
+  ops::check_on_host(evoformer_where, "the query", g.q);
+}
 
 template <typename T, typename Forward>
-void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& lse, const Forward& forward) {
+void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& lse,
+                const Forward& forward) {
   const Call<T> call(g, out, lse);
   const EvoformerSizes& sizes = call.sizes;
   const ScratchMemory<T> scratch(evoformer_forward_scratch(sizes.keys, sizes.dim));
@@ -87,16 +93,20 @@ void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& ls
   if (sizes.all_heads() == 0 || tiles == 0) return;
   // Few heads are divided, though each part packs the head's keys and values for itself.
   const std::int64_t wanted = (4 * scratch.threads() + sizes.all_heads() - 1) / sizes.all_heads();
-  const std::int64_t part = (tiles + std::min(wanted, tiles) - 1) / std::min(wanted, tiles) * evoformer_tile;
+  const std::int64_t part =
+      (tiles + std::min(wanted, tiles) - 1) / std::min(wanted, tiles) * evoformer_tile;
   const std::int64_t parts = (sizes.queries + part - 1) / part;
-  parallel_tasks(sizes.all_heads() * parts, scratch.threads(), [&](std::int64_t task, std::int64_t thread) {
-    const std::int64_t begin = task % parts * part;
-    forward(call.head(sizes.place(task / parts)), begin, std::min(sizes.queries, begin + part), scratch.of(thread));
-  });
+  parallel_tasks(sizes.all_heads() * parts, scratch.threads(),
+                 [&](std::int64_t task, std::int64_t thread) {
+                   const std::int64_t begin = task % parts * part;
+                   forward(call.head(sizes.place(task / parts)), begin,
+                           std::min(sizes.queries, begin + part), scratch.of(thread));
+                 });
 }
 
 void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& bias1,
-                 const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out, const Tensor& lse) {
+                 const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out,
+                 const Tensor& lse) {
   const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   check_arguments(g);
   check_on_host(g);
@@ -110,13 +120,15 @@ void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Option
     forward_as<double>(g, out, lse, [](auto... arguments) { evoformer_forward(arguments...); });
   } else {
     const Element element = element_of(evoformer_where, "the query", q);
-    forward_as<float>(g, out, lse, [&](auto... arguments) { evoformer_forward(isa, element, arguments...); });
+    forward_as<float>(g, out, lse,
+                      [&](auto... arguments) { evoformer_forward(isa, element, arguments...); });
   }
   fill_end(lse, sizes.queries);
 }
 
-/// How the gradient of bias2 is divided: a slice, a batch entry's head, has a task for each group of entries; each group
-/// adds to memory of its own. Up to 8 threads the division, and with it each bit of the result, does not depend on their number.
+/// How the gradient of bias2 is divided: a slice, a batch entry's head, has a task for each group
+/// of entries; each group adds to memory of its own. Up to 8 threads the division, and with it each
+/// bit of the result, does not depend on their number.
 struct Division {
   std::int64_t slices, groups, entries;
 
@@ -131,50 +143,60 @@ struct Division {
 };
 
 template <typename T, typename Backward>
-void backward_as(const EvoformerArguments& g, const EvoformerBackward& b, const Backward& backward) {
+void backward_as(const EvoformerArguments& g, const EvoformerBackward& b,
+                 const Backward& backward) {
   const Call<T> call(g, b.out, b.lse);
   const EvoformerSizes& sizes = call.sizes;
   const Heads grad(b.grad), dq(b.dq), dk(b.dk), dv(b.dv);
   const auto options = g.q.options().dtype(real_type(g.q)).requires_grad(false);
   // Each head's share of the gradient of bias1; they are added up afterwards, in one order.
   Tensor shares;
-  if (is_given(b.dbias1)) shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);
+  if (is_given(b.dbias1))
+    shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);
   const ScratchMemory<T> scratch(evoformer_backward_scratch(sizes.keys, sizes.dim));
   const Division parts(sizes, scratch.threads(), is_given(b.dbias2));
   Tensor copies;
   const bool copied = is_given(b.dbias2) && parts.groups > 1;
   const std::int64_t square = sizes.queries * sizes.keys;
-  if (copied) copies = empty({parts.groups, sizes.batch, sizes.heads, sizes.queries, sizes.keys}, options).zero_();
+  if (copied)
+    copies =
+        empty({parts.groups, sizes.batch, sizes.heads, sizes.queries, sizes.keys}, options).zero_();
   T* const share = shares.defined() ? shares.mutable_data_ptr<T>() : nullptr;
   T* const dbias2 = copied               ? copies.mutable_data_ptr<T>()
                     : is_given(b.dbias2) ? b.dbias2->mutable_data_ptr<T>()
                                          : nullptr;
-  parallel_tasks(parts.slices * parts.groups, scratch.threads(), [&](std::int64_t task, std::int64_t thread) {
-    const std::int64_t slice = task / parts.groups, group = task % parts.groups;
-    for (std::int64_t entry = parts.begin(group); entry < parts.begin(group + 1); ++entry) {
-      const EvoformerSizes::Place at{slice / sizes.heads, entry, slice % sizes.heads};
-      const EvoformerGrads<T> grads{
-          .grad_out = grad.of(at),
-          .grad_row = grad.row(),
-          .dq = dq.of(at),
-          .dk = dk.of(at),
-          .dv = dv.of(at),
-          .dq_row = dq.row(),
-          .dk_row = dk.row(),
-          .dv_row = dv.row(),
-          .dbias1 = share ? share + ((at.batch * sizes.entries + entry) * sizes.heads + at.head) * sizes.keys : nullptr,
-          .dbias2 = dbias2 ? dbias2 + ((copied ? group * parts.slices : 0) + slice) * square : nullptr};
-      backward(call.head(at), grads, scratch.of(thread));
-    }
-  });
+  parallel_tasks(
+      parts.slices * parts.groups, scratch.threads(), [&](std::int64_t task, std::int64_t thread) {
+        const std::int64_t slice = task / parts.groups, group = task % parts.groups;
+        for (std::int64_t entry = parts.begin(group); entry < parts.begin(group + 1); ++entry) {
+          const EvoformerSizes::Place at{slice / sizes.heads, entry, slice % sizes.heads};
+          const EvoformerGrads<T> grads{
+              .grad_out = grad.of(at),
+              .grad_row = grad.row(),
+              .dq = dq.of(at),
+              .dk = dk.of(at),
+              .dv = dv.of(at),
+              .dq_row = dq.row(),
+              .dk_row = dk.row(),
+              .dv_row = dv.row(),
+              .dbias1 = share
+                            ? share + ((at.batch * sizes.entries + entry) * sizes.heads + at.head) *
+                                          sizes.keys
+                            : nullptr,
+              .dbias2 = dbias2 ? dbias2 + ((copied ? group * parts.slices : 0) + slice) * square
+                               : nullptr};
+          backward(call.head(at), grads, scratch.of(thread));
+        }
+      });
   if (shares.defined()) five(*b.dbias1).select(3, 0).select(2, 0).add_(shares.sum(2));
   if (copied) five(*b.dbias2).select(1, 0).add_(copies.sum(0));
 }
 
-void backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
-                  const Tensor& lse, const OptionalTensor& bias1, const OptionalTensor& bias2,
-                  std::optional<double> scale, const Tensor& dq, const Tensor& dk, const Tensor& dv,
-                  const OptionalTensor& dbias1, const OptionalTensor& dbias2) {
+void backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& out, const Tensor& lse, const OptionalTensor& bias1,
+                  const OptionalTensor& bias2, std::optional<double> scale, const Tensor& dq,
+                  const Tensor& dk, const Tensor& dv, const OptionalTensor& dbias1,
+                  const OptionalTensor& dbias2) {
   const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   const EvoformerBackward b{grad, out, lse, dq, dk, dv, dbias1, dbias2};
   check_arguments(g);
@@ -185,10 +207,12 @@ void backward_cpu(const Tensor& grad, const Tensor& q, const Tensor& k, const Te
   for (const OptionalTensor* tensor : {&dbias1, &dbias2})
     if (is_given(*tensor)) changed_memory(**tensor);
   if (q.scalar_type() == at::kDouble)
-    return backward_as<double>(g, b, [](const auto&... arguments) { evoformer_backward(arguments...); });
+    return backward_as<double>(g, b,
+                               [](const auto&... arguments) { evoformer_backward(arguments...); });
   const Isa isa = best_isa();
   const Element element = element_of(evoformer_where, "the query", q);
-  backward_as<float>(g, b, [&](const auto&... arguments) { evoformer_backward(isa, element, arguments...); });
+  backward_as<float>(
+      g, b, [&](const auto&... arguments) { evoformer_backward(isa, element, arguments...); });
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {

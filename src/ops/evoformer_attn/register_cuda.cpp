@@ -1,4 +1,5 @@
-// Registers attention with the biases of an Evoformer block for tensors on CUDA devices. Not run on hardware.
+// Registers attention with the biases of an Evoformer block for tensors on CUDA devices. Not run on
+// hardware.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer_blocks.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -29,8 +30,8 @@ class Launch {
       out.bias2 = {bias.const_data_ptr(), step(bias, 0), 0, bias.stride(3), step(bias, 2)};
     }
     out.out = array<void*>(five(out_));
-    out.lse = {const_cast<Real*>(lse_.const_data_ptr<Real>()), sizes_.entries * lse_.stride(0), lse_.stride(0), 1,
-               lse_.stride(1)};
+    out.lse = {const_cast<Real*>(lse_.const_data_ptr<Real>()), sizes_.entries * lse_.stride(0),
+               lse_.stride(0), 1, lse_.stride(1)};
     out.batch = sizes_.batch;
     out.entries = sizes_.entries;
     out.queries = sizes_.queries;
@@ -59,12 +60,14 @@ class Launch {
     keep_.push_back(tensor);
     return keep_.back();
   }
-  static std::int64_t step(const Tensor& tensor, int dim) { return tensor.size(dim) == 1 ? 0 : tensor.stride(dim); }
+  static std::int64_t step(const Tensor& tensor, int dim) {
+    return tensor.size(dim) == 1 ? 0 : tensor.stride(dim);
+  }
   template <typename Pointer>
   EvoformerArray<Pointer> array(const Tensor& tensor) {
     kept(tensor);
-    return {const_cast<void*>(tensor.const_data_ptr()), step(tensor, 0), step(tensor, 1), tensor.stride(2),
-            step(tensor, 3)};
+    return {const_cast<void*>(tensor.const_data_ptr()), step(tensor, 0), step(tensor, 1),
+            tensor.stride(2), step(tensor, 3)};
   }
 
   const EvoformerArguments& arguments_;
@@ -75,7 +78,8 @@ class Launch {
 };
 
 void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const OptionalTensor& bias1,
-                  const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out, const Tensor& lse) {
+                  const OptionalTensor& bias2, std::optional<double> scale, const Tensor& out,
+                  const Tensor& lse) {
   const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   check_arguments(g);
   check_result("the result", out, q, q.scalar_type());
@@ -88,14 +92,16 @@ void forward_cuda(const Tensor& q, const Tensor& k, const Tensor& v, const Optio
   check_launch(evoformer_where,
                q.scalar_type() == at::kDouble
                    ? cuda_evoformer_forward(launch.make<double>(), stream)
-                   : cuda_evoformer_forward(launch.make<float>(), element_of(evoformer_where, "the query", q), stream));
+                   : cuda_evoformer_forward(launch.make<float>(),
+                                            element_of(evoformer_where, "the query", q), stream));
   fill_end(lse, launch.sizes().queries);
 }
 
-void backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& out,
-                   const Tensor& lse, const OptionalTensor& bias1, const OptionalTensor& bias2,
-                   std::optional<double> scale, const Tensor& dq, const Tensor& dk, const Tensor& dv,
-                   const OptionalTensor& dbias1, const OptionalTensor& dbias2) {
+void backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                   const Tensor& out, const Tensor& lse, const OptionalTensor& bias1,
+                   const OptionalTensor& bias2, std::optional<double> scale, const Tensor& dq,
+                   const Tensor& dk, const Tensor& dv, const OptionalTensor& dbias1,
+                   const OptionalTensor& dbias2) {
   const EvoformerArguments g{q, k, v, bias1, bias2, scale};
   const EvoformerBackward b{grad, out, lse, dq, dk, dv, dbias1, dbias2};
   check_arguments(g);
@@ -106,14 +112,16 @@ void backward_cuda(const Tensor& grad, const Tensor& q, const Tensor& k, const T
   for (const Tensor* tensor : {&dq, &dk, &dv}) changed_memory(*tensor);
   for (const OptionalTensor* tensor : {&dbias1, &dbias2})
     if (is_given(*tensor)) changed_memory(**tensor);
-  // Freed when it is still to be used: torch's allocator gives it to later work of this stream only.
+  // Freed when it is still to be used: torch's allocator gives it to later work of this stream
+  // only.
   const Tensor rows = empty({3, launch.sizes().all_heads(), launch.sizes().queries},
                             q.options().dtype(real_type(q)).requires_grad(false));
   void* const stream = current_stream(q.device());
-  check_launch(evoformer_where, q.scalar_type() == at::kDouble
-                                    ? cuda_evoformer_backward(launch.make<double>(b, rows), stream)
-                                    : cuda_evoformer_backward(launch.make<float>(b, rows),
-                                                              element_of(evoformer_where, "the query", q), stream));
+  check_launch(evoformer_where,
+               q.scalar_type() == at::kDouble
+                   ? cuda_evoformer_backward(launch.make<double>(b, rows), stream)
+                   : cuda_evoformer_backward(launch.make<float>(b, rows),
+                                             element_of(evoformer_where, "the query", q), stream));
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CUDA, m) {

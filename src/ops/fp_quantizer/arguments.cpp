@@ -18,12 +18,15 @@ FloatFormat format_of(const char* op, std::int64_t bits, std::int64_t mantissa) 
 void check_group(const char* op, std::int64_t group, FloatFormat format) {
   if (group < 1 || group > std::numeric_limits<std::int32_t>::max() || group * format.bits % 8 != 0)
     fail_argument(op, "the group size does not fit", std::to_string(group),
-                  "1 to 2147483647 elements, of which " + std::to_string(format.bits) + "-bit codes are whole bytes");
+                  "1 to 2147483647 elements, of which " + std::to_string(format.bits) +
+                      "-bit codes are whole bytes");
 }
 
-void check_size(const char* op, const char* name, const Tensor& tensor, std::int64_t size, const std::string& why) {
+void check_size(const char* op, const char* name, const Tensor& tensor, std::int64_t size,
+                const std::string& why) {
   if (tensor.numel() != size)
-    fail_argument(op, std::string(name) + " has another size", words(tensor), std::to_string(size) + why);
+    fail_argument(op, std::string(name) + " has another size", words(tensor),
+                  std::to_string(size) + why);
 }
 
 void check_bytes(const char* op, const char* name, const Tensor& tensor) {
@@ -34,18 +37,21 @@ void check_bytes(const char* op, const char* name, const Tensor& tensor) {
 /// Groups of a tensor of numbers.
 std::int64_t groups_of(const char* op, const Tensor& val, std::int64_t group) {
   if (val.numel() % group != 0)
-    fail_argument(op, "the values are not whole groups", words(val), "a multiple of " + std::to_string(group));
+    fail_argument(op, "the values are not whole groups", words(val),
+                  "a multiple of " + std::to_string(group));
   return val.numel() / group;
 }
 
 Changed changed(const Tensor& arguments) {
   if (!arguments.is_inference()) arguments.unsafeGetTensorImpl()->bump_version();
-  return {arguments,
-          arguments.is_contiguous() ? arguments : empty(arguments.sizes(), arguments.options().requires_grad(false))};
+  return {arguments, arguments.is_contiguous()
+                         ? arguments
+                         : empty(arguments.sizes(), arguments.options().requires_grad(false))};
 }
 
-FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
-                                   std::int64_t mantissa, std::int64_t exponent) {
+FromFloatsArguments rows_arguments(const char* op, const Tensor& val, const Tensor& val_q,
+                                   std::int64_t group, std::int64_t mantissa,
+                                   std::int64_t exponent) {
   check_dense_on(op, "the result", val, val);
   check_dense_on(op, "the codes", val_q, val);
   const Element element = element_of(op, "the result", val);
@@ -73,8 +79,9 @@ void Changed::finish() const {
   if (!dense.is_same(arguments)) arguments.copy_(dense);
 }
 
-ToFloatsArguments to_floats_arguments(const char* op, const Tensor& out, const Tensor& val, std::int64_t group,
-                                      std::int64_t bits, std::int64_t mantissa, bool stochastic, std::int64_t seed) {
+ToFloatsArguments to_floats_arguments(const char* op, const Tensor& out, const Tensor& val,
+                                      std::int64_t group, std::int64_t bits, std::int64_t mantissa,
+                                      bool stochastic, std::int64_t seed) {
   check_dense_on(op, "the input", val, val);
   check_dense_on(op, "the result", out, val);
   const Element element = element_of(op, "the input", val);
@@ -96,8 +103,9 @@ ToFloatsArguments to_floats_arguments(const char* op, const Tensor& out, const T
   return arguments;
 }
 
-FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, const Tensor& val_q, std::int64_t group,
-                                          std::int64_t mantissa, std::int64_t exponent) {
+FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, const Tensor& val_q,
+                                          std::int64_t group, std::int64_t mantissa,
+                                          std::int64_t exponent) {
   FromFloatsArguments out = rows_arguments(op, val, val_q, group, mantissa, exponent);
   check_size(op, "the codes", val_q, out.groups * row_bytes(out.job.format, group),
              ": for each of " + std::to_string(out.groups) + " groups its codes and 4 bytes");
@@ -105,11 +113,13 @@ FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, con
   return out;
 }
 
-SelectArguments select_arguments(const char* op, const Tensor& val, const Tensor& val_q, const Tensor& indexes,
-                                 std::int64_t group, std::int64_t mantissa, std::int64_t exponent) {
+SelectArguments select_arguments(const char* op, const Tensor& val, const Tensor& val_q,
+                                 const Tensor& indexes, std::int64_t group, std::int64_t mantissa,
+                                 std::int64_t exponent) {
   SelectArguments out{rows_arguments(op, val, val_q, group, mantissa, exponent), {}, 0, 0};
   check_dense_on(op, "the indexes", indexes, val);
-  if (indexes.dim() != 1 || (indexes.scalar_type() != at::kInt && indexes.scalar_type() != at::kLong))
+  if (indexes.dim() != 1 ||
+      (indexes.scalar_type() != at::kInt && indexes.scalar_type() != at::kLong))
     fail_argument(op, "the indexes do not fit", words(indexes), "one dimension of int32 or int64");
   const std::int64_t count = indexes.size(0), bytes = row_bytes(out.rows.job.format, group);
   if (count == 0 ? out.rows.groups != 0 : out.rows.groups % count != 0)

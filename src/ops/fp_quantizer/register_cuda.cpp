@@ -7,8 +7,8 @@
 namespace anyaccel::ops {
 namespace {
 
-void quantize(const Tensor& out, const Tensor& val, std::int64_t group, std::int64_t bits, std::int64_t mantissa,
-              bool stochastic, std::int64_t seed) {
+void quantize(const Tensor& out, const Tensor& val, std::int64_t group, std::int64_t bits,
+              std::int64_t mantissa, bool stochastic, std::int64_t seed) {
   constexpr const char* op = "fp_quantizer_quantize";
   const c10::DeviceGuard guard(val.device());
   const auto arguments = to_floats_arguments(op, out, val, group, bits, mantissa, stochastic, seed);
@@ -25,8 +25,8 @@ void dequantize(const Tensor& val, const Tensor& val_q, std::int64_t group, std:
   arguments.out.finish();
 }
 
-void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::int64_t group, std::int64_t mantissa,
-            std::int64_t exponent) {
+void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::int64_t group,
+            std::int64_t mantissa, std::int64_t exponent) {
   constexpr const char* op = "fp_quantizer_selective_dequantize";
   const c10::DeviceGuard guard(val.device());
   const auto arguments = select_arguments(op, val, val_q, indexes, group, mantissa, exponent);

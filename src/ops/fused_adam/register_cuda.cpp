@@ -7,15 +7,18 @@
 namespace anyaccel::ops {
 namespace {
 
-void multi_tensor_adam_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_flag*/, at::TensorList grads,
-                            at::TensorList params, at::TensorList exp_avg, at::TensorList exp_avg_sq, double lr,
-                            double beta1, double beta2, double eps, std::int64_t step, std::int64_t mode,
+void multi_tensor_adam_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_flag*/,
+                            at::TensorList grads, at::TensorList params, at::TensorList exp_avg,
+                            at::TensorList exp_avg_sq, double lr, double beta1, double beta2,
+                            double eps, std::int64_t step, std::int64_t mode,
                             std::int64_t bias_correction, double weight_decay) {
   constexpr const char* where = "multi_tensor_adam";
   check_chunk_size(where, chunk_size);
   if (mode != 0 && mode != 1)
-    fail_argument(where, "the mode is out of range", std::to_string(mode), "0 (L2 decay) or 1 (decoupled decay)");
-  const AdamNumbers numbers = {step, {lr, beta1, beta2, eps, weight_decay, bias_correction != 0, mode == 1}};
+    fail_argument(where, "the mode is out of range", std::to_string(mode),
+                  "0 (L2 decay) or 1 (decoupled decay)");
+  const AdamNumbers numbers = {
+      step, {lr, beta1, beta2, eps, weight_decay, bias_correction != 0, mode == 1}};
   check_numbers(where, numbers);
   check_equal_lengths(where, params, {grads, exp_avg, exp_avg_sq});
   if (params.empty()) return;
@@ -33,8 +36,8 @@ void multi_tensor_adam_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_fl
   for (std::size_t i = 0; i < params.size(); ++i)
     take_memory(arrays[i], params[i], grads[i], exp_avg[i], exp_avg_sq[i]);
   const c10::DeviceGuard guard(params[0].device());
-  check_launch(where, cuda_adam(adam_constants(numbers.options, step), arrays.data(), sizes.data(), sizes.size(),
-                                chunk_size, current_stream(params[0].device())));
+  check_launch(where, cuda_adam(adam_constants(numbers.options, step), arrays.data(), sizes.data(),
+                                sizes.size(), chunk_size, current_stream(params[0].device())));
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CUDA, m) { m.impl("multi_tensor_adam", multi_tensor_adam_cuda); }

@@ -22,12 +22,14 @@ inline void check_lamb_numbers(const char* where, const LambNumbers& n) {
   check_beta(where, "beta2", n.beta2);
   check_not_negative(where, "eps", n.eps);
   check_not_negative(where, "decay", n.decay);
-  check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0, "not 0, also as a float");
+  check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0,
+               "not 0, also as a float");
   if (!(n.min_coeff <= n.max_coeff))
-    fail_argument(where, "min_coeff is above max_coeff", c10::str(n.min_coeff, " and ", n.max_coeff),
-                  "min_coeff <= max_coeff");
+    fail_argument(where, "min_coeff is above max_coeff",
+                  c10::str(n.min_coeff, " and ", n.max_coeff), "min_coeff <= max_coeff");
   if (n.mode != 0 && n.mode != 1)
-    fail_argument(where, "the mode is out of range", std::to_string(n.mode), "0 (eps below the root) or 1 (beside it)");
+    fail_argument(where, "the mode is out of range", std::to_string(n.mode),
+                  "0 (eps below the root) or 1 (beside it)");
 }
 
 inline LambConstants lamb_constants(const LambNumbers& n) {
@@ -55,11 +57,12 @@ struct LambTensors {
   const at::Tensor &p, &p_copy, &m, &v, &g;
 };
 
-/// All checks of the tensors, `check_place(name, tensor)` those of where they are; what the kernels work on, still without
-/// addresses. An empty p_copy is none, and may be anywhere: DeepSpeed's Python gives one in host memory. With `meta` its size,
-/// perhaps a symbol, is not asked for.
+/// All checks of the tensors, `check_place(name, tensor)` those of where they are; what the kernels
+/// work on, still without addresses. An empty p_copy is none, and may be anywhere: DeepSpeed's
+/// Python gives one in host memory. With `meta` its size, perhaps a symbol, is not asked for.
 template <typename CheckPlace>
-LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta, const CheckPlace& check_place) {
+LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
+                        const CheckPlace& check_place) {
   const auto check = [&](const char* name, const at::Tensor& tensor) {
     check_beside(where, name, tensor, t.p, false);
     check_place(name, tensor);
@@ -70,7 +73,8 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta, cons
   check("g", t.g);
   LambArrays out{};
   out.param = element_of(where, "p", t.p);
-  out.grad = out.param == Element::f32 ? element_of(where, "g", t.g) : element_beside(where, "g", t.g, out.param);
+  out.grad = out.param == Element::f32 ? element_of(where, "g", t.g)
+                                       : element_beside(where, "g", t.g, out.param);
   out.state = element_beside(where, "m", t.m, out.param);
   if (t.v.scalar_type() != t.m.scalar_type())
     fail_argument(where, "the dtypes of m and v differ", words(t.v), words(t.m));

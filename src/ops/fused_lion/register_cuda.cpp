@@ -7,9 +7,10 @@
 namespace anyaccel::ops {
 namespace {
 
-void multi_tensor_lion_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_flag*/, at::TensorList grads,
-                            at::TensorList params, at::TensorList exp_avg, double lr, double beta1, double beta2,
-                            std::int64_t step, double weight_decay) {
+void multi_tensor_lion_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_flag*/,
+                            at::TensorList grads, at::TensorList params, at::TensorList exp_avg,
+                            double lr, double beta1, double beta2, std::int64_t step,
+                            double weight_decay) {
   constexpr const char* where = "multi_tensor_lion";
   check_chunk_size(where, chunk_size);
   check_lion_numbers(where, step, lr, beta1, beta2, weight_decay);
@@ -25,10 +26,12 @@ void multi_tensor_lion_cuda(std::int64_t chunk_size, const at::Tensor& /*noop_fl
     check_same_device(where, params[i], params[0]);
     sizes.push_back(params[i].numel());
   }
-  for (std::size_t i = 0; i < params.size(); ++i) take_memory(arrays[i], params[i], grads[i], exp_avg[i]);
+  for (std::size_t i = 0; i < params.size(); ++i)
+    take_memory(arrays[i], params[i], grads[i], exp_avg[i]);
   const c10::DeviceGuard guard(params[0].device());
-  check_launch(where, cuda_lion(lion_constants(lr, beta1, beta2, weight_decay), arrays.data(), sizes.data(),
-                                sizes.size(), chunk_size, current_stream(params[0].device())));
+  check_launch(
+      where, cuda_lion(lion_constants(lr, beta1, beta2, weight_decay), arrays.data(), sizes.data(),
+                       sizes.size(), chunk_size, current_stream(params[0].device())));
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CUDA, m) { m.impl("multi_tensor_lion", multi_tensor_lion_cuda); }

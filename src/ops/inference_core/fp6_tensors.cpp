@@ -1,4 +1,5 @@
-// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: weights of six bits, in host memory.
+// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: weights of six bits, in
+// host memory.
 #include <atomic>
 
 #include "ATen/core/Tensor.h"
@@ -16,17 +17,20 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Widened weights of a task stay in a core's cache, those of a product of many rows in that of all.
+/// Widened weights of a task stay in a core's cache, those of a product of many rows in that of
+/// all.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {
   if (weight.dim() != 2 || weight.scalar_type() != at::kHalf || weight.layout() != at::kStrided)
-    fail_argument(pack_where, "the weight does not fit", words(weight), "float16 [outputs, inputs]");
+    fail_argument(pack_where, "the weight does not fit", words(weight),
+                  "float16 [outputs, inputs]");
   if (weight.sym_size(1) % six_block != 0)
-    fail_argument(pack_where, "the inputs come in no whole blocks", words(weight), "a multiple of 64",
-                  "fill the weight and its inputs up with zeros");
+    fail_argument(pack_where, "the inputs come in no whole blocks", words(weight),
+                  "a multiple of 64", "fill the weight and its inputs up with zeros");
   const auto options = weight.options().dtype(at::kByte).requires_grad(false);
-  return {at::empty_symint({weight.sym_numel() / 4}, options), at::empty_symint({weight.sym_numel() / 2}, options)};
+  return {at::empty_symint({weight.sym_numel() / 4}, options),
+          at::empty_symint({weight.sym_numel() / 2}, options)};
 }
 
 std::tuple<Tensor, Tensor> preprocess_weight(const Tensor& weight) {
@@ -37,31 +41,42 @@ std::tuple<Tensor, Tensor> preprocess_weight(const Tensor& weight) {
   auto* const four = std::get<1>(packed).mutable_data_ptr<std::uint8_t>();
   std::atomic<std::int64_t> bad{-1};
   const std::int64_t inputs = dense.size(1);
-  parallel_tasks(dense.size(0), dense.numel() < few_elements ? 1 : task_threads(), [&](std::int64_t row, std::int64_t) {
-    const std::int64_t begin = row * inputs;
-    if (const auto at = to_six_bits(from + begin, inputs, two + begin / 4, four + begin / 2); at >= 0) bad = begin + at;
-  });
+  parallel_tasks(
+      dense.size(0), dense.numel() < few_elements ? 1 : task_threads(),
+      [&](std::int64_t row, std::int64_t) {
+        const std::int64_t begin = row * inputs;
+        if (const auto at = to_six_bits(from + begin, inputs, two + begin / 4, four + begin / 2);
+            at >= 0)
+          bad = begin + at;
+      });
   if (bad >= 0)
-    fail_argument(pack_where, "a weight is not a six-bit number",
-                  std::to_string(static_cast<float>(static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
-                  "0, or 1/16 to 28 and their negatives", "divide each row by its scale, and round");
+    fail_argument(
+        pack_where, "a weight is not a six-bit number",
+        std::to_string(
+            static_cast<float>(static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
+        "0, or 1/16 to 28 and their negatives", "divide each row by its scale, and round");
   return packed;
 }
 
-void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four, const Tensor& scale,
-           const c10::SymInt& outputs, const c10::SymInt& tokens, const c10::SymInt& inputs) {
-  for (const Tensor* each : {&out, &x, &two, &four, &scale}) check_dense_on(where, "an argument", *each, out);
+void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four,
+           const Tensor& scale, const c10::SymInt& outputs, const c10::SymInt& tokens,
+           const c10::SymInt& inputs) {
+  for (const Tensor* each : {&out, &x, &two, &four, &scale})
+    check_dense_on(where, "an argument", *each, out);
   if (outputs < 0 || tokens < 0 || inputs < 0 || inputs % six_block != 0)
-    fail_argument(where, "sizes do not fit", c10::str(outputs, " outputs, ", tokens, " tokens, ", inputs, " inputs"),
+    fail_argument(where, "sizes do not fit",
+                  c10::str(outputs, " outputs, ", tokens, " tokens, ", inputs, " inputs"),
                   "inputs that are a multiple of 64");
   const auto fits = [](const Tensor& t, const c10::SymInt& rows, const c10::SymInt& columns) {
-    return t.scalar_type() == at::kHalf && t.dim() == 2 && t.sym_size(0) == rows && t.sym_size(1) == columns;
+    return t.scalar_type() == at::kHalf && t.dim() == 2 && t.sym_size(0) == rows &&
+           t.sym_size(1) == columns;
   };
   if (!fits(out, tokens, outputs) || !fits(x, tokens, inputs))
-    fail_argument(where, "result and inputs do not fit", c10::str(words(out), " and ", words(x)),
-                  c10::str("float16 [", tokens, ", ", outputs, "] and [", tokens, ", ", inputs, "]"));
-  if (two.scalar_type() != at::kByte || four.scalar_type() != at::kByte || two.sym_numel() * 4 != outputs * inputs ||
-      four.sym_numel() * 2 != outputs * inputs)
+    fail_argument(
+        where, "result and inputs do not fit", c10::str(words(out), " and ", words(x)),
+        c10::str("float16 [", tokens, ", ", outputs, "] and [", tokens, ", ", inputs, "]"));
+  if (two.scalar_type() != at::kByte || four.scalar_type() != at::kByte ||
+      two.sym_numel() * 4 != outputs * inputs || four.sym_numel() * 2 != outputs * inputs)
     fail_argument(where, "the weights do not fit", c10::str(words(two), " and ", words(four)),
                   c10::str("uint8, a quarter and half of ", outputs, " times ", inputs),
                   "make them with preprocess_weight()");
@@ -72,13 +87,15 @@ void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& 
 struct Product {
   Isa isa = best_isa();
   SixBits weight;
-  Tensor rows, scale, out;  ///< float32 [tokens, inputs], float32 [outputs], float16 [tokens, outputs]
+  Tensor rows, scale,
+      out;  ///< float32 [tokens, inputs], float32 [outputs], float16 [tokens, outputs]
   std::int64_t outputs, tokens;
 
   void store(const float* sums, std::int64_t row, std::int64_t begin, std::int64_t end) const {
     const float* const by = scale.const_data_ptr<float>();
     auto* const to = static_cast<c10::Half*>(out.mutable_data_ptr()) + row * outputs;
-    for (std::int64_t i = begin; i < end; ++i) to[i] = static_cast<c10::Half>(sums[i - begin] * (by[i] * six_unit));
+    for (std::int64_t i = begin; i < end; ++i)
+      to[i] = static_cast<c10::Half>(sums[i - begin] * (by[i] * six_unit));
   }
 };
 
@@ -93,14 +110,17 @@ void few(const Product& p) {
       std::clamp<std::int64_t>(few_elements / p.weight.inputs / tile_outputs, 1, 16) * tile_outputs;
   const ScratchMemory<Fp16> widened(tile * p.weight.inputs);
   const ScratchMemory<float> sums(p.tokens * tile);
-  parallel_tasks((p.outputs + tile - 1) / tile, widened.threads(), [&](std::int64_t task, std::int64_t thread) {
-    const std::int64_t begin = task * tile, end = std::min(p.outputs, begin + tile);
-    from_six_bits(p.isa, p.weight, begin, end, widened.of(thread));
-    Matrix here = matrix;
-    here.outputs = end - begin, here.weight = widened.of(thread);
-    multiply_rows(p.isa, here, prepared.of(0), p.tokens, 0, here.outputs, sums.of(thread), tile);
-    for (std::int64_t row = 0; row < p.tokens; ++row) p.store(sums.of(thread) + row * tile, row, begin, end);
-  });
+  parallel_tasks((p.outputs + tile - 1) / tile, widened.threads(),
+                 [&](std::int64_t task, std::int64_t thread) {
+                   const std::int64_t begin = task * tile, end = std::min(p.outputs, begin + tile);
+                   from_six_bits(p.isa, p.weight, begin, end, widened.of(thread));
+                   Matrix here = matrix;
+                   here.outputs = end - begin, here.weight = widened.of(thread);
+                   multiply_rows(p.isa, here, prepared.of(0), p.tokens, 0, here.outputs,
+                                 sums.of(thread), tile);
+                   for (std::int64_t row = 0; row < p.tokens; ++row)
+                     p.store(sums.of(thread) + row * tile, row, begin, end);
+                 });
 }
 
 void many(const Product& p) {
@@ -112,15 +132,17 @@ void many(const Product& p) {
     parallel_tasks(end - begin, task_threads(), [&](std::int64_t row, std::int64_t) {
       from_six_bits(p.isa, p.weight, begin + row, begin + row + 1, to + row * p.weight.inputs);
     });
-    const Tensor sums = at::mm(p.rows, widened.narrow(0, 0, end - begin).to(at::kFloat).t()).contiguous();
+    const Tensor sums =
+        at::mm(p.rows, widened.narrow(0, 0, end - begin).to(at::kFloat).t()).contiguous();
     const float* const from = sums.const_data_ptr<float>();
-    parallel_tasks(p.tokens, task_threads(),
-                   [&](std::int64_t row, std::int64_t) { p.store(from + row * (end - begin), row, begin, end); });
+    parallel_tasks(p.tokens, task_threads(), [&](std::int64_t row, std::int64_t) {
+      p.store(from + row * (end - begin), row, begin, end);
+    });
   }
 }
 
-void linear(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four, const Tensor& scale,
-            std::int64_t outputs, std::int64_t tokens, std::int64_t inputs) {
+void linear(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four,
+            const Tensor& scale, std::int64_t outputs, std::int64_t tokens, std::int64_t inputs) {
   check(out, x, two, four, scale, outputs, tokens, inputs);
   const at::AutoDispatchBelowADInplaceOrView below;
   if (tokens == 0 || outputs == 0) return;
@@ -137,8 +159,8 @@ void linear(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor&
   if (!p.out.is_same(out)) out.copy_(p.out);
 }
 
-void linear_meta(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four, const Tensor& scale,
-                 c10::SymInt outputs, c10::SymInt tokens, c10::SymInt inputs) {
+void linear_meta(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& four,
+                 const Tensor& scale, c10::SymInt outputs, c10::SymInt tokens, c10::SymInt inputs) {
   check(out, x, two, four, scale, outputs, tokens, inputs);
 }
 
@@ -147,7 +169,8 @@ void linear_meta(const Tensor& out, const Tensor& x, const Tensor& two, const Te
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def(OP("preprocess_weight(Tensor weight) -> (Tensor, Tensor)"));
   m.def(
-      OP("wf6af16_linear(Tensor(a!) out, Tensor hidden_states, Tensor weights_2bit, Tensor weights_4bit, Tensor scale, "
+      OP("wf6af16_linear(Tensor(a!) out, Tensor hidden_states, Tensor weights_2bit, Tensor "
+         "weights_4bit, Tensor scale, "
          "SymInt out_channels, SymInt tokens, SymInt in_channels) -> ()"));
 }
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {

@@ -1,5 +1,6 @@
-// Registers torch.ops.anyaccel.inference_core_*: what DeepSpeed's inference v2 computes between its ragged kernels. Each writes into a
-// tensor that is given, and is made of torch's operations: every device and shapes alone are theirs.
+// Registers torch.ops.anyaccel.inference_core_*: what DeepSpeed's inference v2 computes between its
+// ragged kernels. Each writes into a tensor that is given, and is made of torch's operations: every
+// device and shapes alone are theirs.
 #include "ATen/TensorOperators.h"
 #include "ATen/core/Tensor.h"
 #include "ATen/ops/gelu.h"
@@ -26,31 +27,35 @@ enum class Activation : std::int64_t { gelu = 0, relu, silu, geglu, reglu, siglu
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
 
 void check_like(const char* where, const Tensor& out, const Tensor& x) {
-  if (out.dim() != x.dim() || out.scalar_type() != x.scalar_type() || out.sym_sizes() != x.sym_sizes())
+  if (out.dim() != x.dim() || out.scalar_type() != x.scalar_type() ||
+      out.sym_sizes() != x.sym_sizes())
     fail_argument(where, "the result does not fit", words(out), words(x));
 }
 
 Tensor normalized(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
-  return at::layer_norm_symint(x, {x.sym_size(-1)}, gamma.to(x.scalar_type()), beta.to(x.scalar_type()), epsilon);
+  return at::layer_norm_symint(x, {x.sym_size(-1)}, gamma.to(x.scalar_type()),
+                               beta.to(x.scalar_type()), epsilon);
 }
 
 Tensor rms(const Tensor& x, const Tensor& gamma, double epsilon) {
   return x * at::rsqrt(at::mean(x * x, {-1}, true) + epsilon) * gamma;
 }
 
-void layer_norm(const Tensor& out, const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
+void layer_norm(const Tensor& out, const Tensor& x, const Tensor& gamma, const Tensor& beta,
+                double epsilon) {
   check_like("layer_norm", out, x);
   out.copy_(normalized(wide(x), gamma, beta, epsilon));
 }
 
-void post_layer_norm(const Tensor& out, const Tensor& x, const Tensor& residual, const Tensor& gamma,
-                     const Tensor& beta, double epsilon) {
+void post_layer_norm(const Tensor& out, const Tensor& x, const Tensor& residual,
+                     const Tensor& gamma, const Tensor& beta, double epsilon) {
   check_like("post_layer_norm", out, x);
   out.copy_(normalized(wide(x) + residual, gamma, beta, epsilon));
 }
 
-void pre_layer_norm(const Tensor& sum_out, const Tensor& norm_out, const Tensor& x, const Tensor& residual,
-                    const Tensor& gamma, const Tensor& beta, double epsilon) {
+void pre_layer_norm(const Tensor& sum_out, const Tensor& norm_out, const Tensor& x,
+                    const Tensor& residual, const Tensor& gamma, const Tensor& beta,
+                    double epsilon) {
   check_like("pre_layer_norm", sum_out, x);
   check_like("pre_layer_norm", norm_out, x);
   const Tensor sum = wide(x) + residual;
@@ -63,8 +68,8 @@ void rms_norm(const Tensor& out, const Tensor& x, const Tensor& gamma, double ep
   out.copy_(rms(wide(x), gamma, epsilon));
 }
 
-void rms_pre_norm(const Tensor& norm_out, const Tensor& sum_out, const Tensor& x, const Tensor& residual,
-                  const Tensor& gamma, double epsilon) {
+void rms_pre_norm(const Tensor& norm_out, const Tensor& sum_out, const Tensor& x,
+                  const Tensor& residual, const Tensor& gamma, double epsilon) {
   check_like("rms_pre_norm", sum_out, x);
   check_like("rms_pre_norm", norm_out, x);
   const Tensor sum = wide(x) + residual;
@@ -82,7 +87,8 @@ Tensor activated(const char* where, const Tensor& x, Activation activation) {
     case Activation::siglu: return at::silu(x);
     case Activation::identity: return x;
   }
-  fail_argument(where, "there is no such activation", std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
+  fail_argument(where, "there is no such activation",
+                std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
 }
 
 Tensor with_bias(const Tensor& x, const OptionalTensor& bias) {
@@ -98,7 +104,8 @@ void bias_activation(const Tensor& x, const OptionalTensor& bias, std::int64_t a
   x.copy_(activated(where, with_bias(x, bias), kind));
 }
 
-void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& bias, std::int64_t activation) {
+void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& bias,
+                      std::int64_t activation) {
   constexpr const char* where = "gated_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind != Activation::geglu && kind != Activation::reglu && kind != Activation::siglu)
@@ -108,14 +115,16 @@ void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& 
                   "twice as many channels");
   const Tensor sum = with_bias(x, bias);
   // A channel's gate stands before it.
-  out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) * sum.slice(-1, 1, std::nullopt, 2));
+  out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) *
+            sum.slice(-1, 1, std::nullopt, 2));
 }
 
 void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
   if (weights.dim() != 2 || x.dim() < 2 || out.dim() < 2 || x.sym_size(-1) != weights.sym_size(1) ||
       out.sym_size(-1) != weights.sym_size(0) || x.scalar_type() != weights.scalar_type() ||
       out.sym_numel() * weights.sym_size(1) != x.sym_numel() * weights.sym_size(0))
-    fail_argument("blas_linear", "the tensors do not fit", c10::str(words(out), ", ", words(x), ", ", words(weights)),
+    fail_argument("blas_linear", "the tensors do not fit",
+                  c10::str(words(out), ", ", words(x), ", ", words(weights)),
                   "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
   if (x.dim() == 2 && out.dim() == 2 && out.scalar_type() == x.scalar_type())
     at::mm_out(const_cast<Tensor&>(out), x, weights.t());
@@ -126,13 +135,16 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
 /// A word for each of few sequences: weights are read at the memory's speed.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
-  const bool few = weights.dim() == 2 && weights.is_contiguous() && weights.numel() >= min_skinny_gemm_weights &&
-                   (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) && x.scalar_type() == type &&
-                   x.dim() > 1 && x.size(-1) == weights.size(1) && x.numel() <= max_few_wide_rows * weights.size(1) &&
-                   out.dim() > 1 && out.size(-1) == weights.size(0) &&
+  const bool few = weights.dim() == 2 && weights.is_contiguous() &&
+                   weights.numel() >= min_skinny_gemm_weights &&
+                   (type == at::kFloat || type == at::kBFloat16 || type == at::kHalf) &&
+                   x.scalar_type() == type && x.dim() > 1 && x.size(-1) == weights.size(1) &&
+                   x.numel() <= max_few_wide_rows * weights.size(1) && out.dim() > 1 &&
+                   out.size(-1) == weights.size(0) &&
                    out.numel() * weights.size(1) == x.numel() * weights.size(0);
   if (!few) return blas_linear(out, x, weights);
-  const Tensor rows = x.reshape({x.numel() / weights.size(1), weights.size(1)}).to(at::kFloat).contiguous();
+  const Tensor rows =
+      x.reshape({x.numel() / weights.size(1), weights.size(1)}).to(at::kFloat).contiguous();
   const Tensor wide_out = empty(out.sizes(), at::TensorOptions(at::kFloat));
   if (rows.size(0) > 0)
     multiply_skinny_gemm(weights, rows, element_of("blas_linear", "the weights", weights),
@@ -140,31 +152,42 @@ void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) 
   out.copy_(wide_out);
 }
 
-void blas_4d_matmul(const Tensor& out, const Tensor& b, const Tensor& a) { out.copy_(at::matmul(b, a)); }
+void blas_4d_matmul(const Tensor& out, const Tensor& b, const Tensor& a) {
+  out.copy_(at::matmul(b, a));
+}
 
 #define OP(name) "inference_core_" name
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def(OP("layer_norm(Tensor(a!) out, Tensor input, Tensor gamma, Tensor beta, float epsilon) -> ()"), layer_norm);
-  m.def(OP("post_layer_norm(Tensor(a!) out, Tensor input, Tensor residual, Tensor gamma, Tensor beta, float epsilon) "
+  m.def(OP("layer_norm(Tensor(a!) out, Tensor input, Tensor gamma, Tensor beta, float epsilon) -> "
+           "()"),
+        layer_norm);
+  m.def(OP("post_layer_norm(Tensor(a!) out, Tensor input, Tensor residual, Tensor gamma, Tensor "
+           "beta, float epsilon) "
            "-> ()"),
         post_layer_norm);
-  m.def(OP("pre_layer_norm(Tensor(a!) res_out, Tensor(b!) norm_out, Tensor input, Tensor residual, Tensor gamma, "
+  m.def(OP("pre_layer_norm(Tensor(a!) res_out, Tensor(b!) norm_out, Tensor input, Tensor residual, "
+           "Tensor gamma, "
            "Tensor beta, float epsilon) -> ()"),
         pre_layer_norm);
   m.def(OP("rms_norm(Tensor(a!) out, Tensor input, Tensor gamma, float epsilon) -> ()"), rms_norm);
-  m.def(OP("rms_pre_norm(Tensor(a!) norm_out, Tensor(b!) res_out, Tensor input, Tensor residual, Tensor gamma, "
+  m.def(OP("rms_pre_norm(Tensor(a!) norm_out, Tensor(b!) res_out, Tensor input, Tensor residual, "
+           "Tensor gamma, "
            "float epsilon) -> ()"),
         rms_pre_norm);
-  m.def(OP("bias_activation(Tensor(a!) activation, Tensor? bias, int activation_type) -> ()"), bias_activation);
-  m.def(OP("gated_activation(Tensor(a!) out, Tensor input, Tensor? bias, int activation_type) -> ()"),
-        gated_activation);
+  m.def(OP("bias_activation(Tensor(a!) activation, Tensor? bias, int activation_type) -> ()"),
+        bias_activation);
+  m.def(
+      OP("gated_activation(Tensor(a!) out, Tensor input, Tensor? bias, int activation_type) -> ()"),
+      gated_activation);
   m.def(OP("blas_linear(Tensor(a!) out, Tensor hidden_states, Tensor weights) -> ()"));
   m.def(OP("blas_4d_matmul(Tensor(a!) out, Tensor b, Tensor a) -> ()"), blas_4d_matmul);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl(OP("blas_linear"), blas_linear_cpu); }
-TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl(OP("blas_linear"), blas_linear); }
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
+  m.impl(OP("blas_linear"), blas_linear);
+}
 
 }  // namespace
 }  // namespace anyaccel::ops

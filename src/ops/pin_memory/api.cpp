@@ -18,7 +18,9 @@ Result call(const char* name, Arguments... arguments) {
       .call(arguments...);
 }
 
-bool pinned_by_accelerator(const at::Tensor& tensor) { return tensor.is_cpu() && get_accelerator().is_pinned(tensor); }
+bool pinned_by_accelerator(const at::Tensor& tensor) {
+  return tensor.is_cpu() && get_accelerator().is_pinned(tensor);
+}
 
 }  // namespace
 
@@ -33,7 +35,9 @@ PinHandle::PinHandle() {
 at::Tensor PinHandle::new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example) {
   const auto like = at::empty({0}, at::TensorOptions().dtype(example.scalar_type()));
   if (elements >= 0)
-    if (auto memory = get_accelerator().pin_empty(like, {elements}); get_accelerator().is_pinned(memory)) return memory;
+    if (auto memory = get_accelerator().pin_empty(like, {elements});
+        get_accelerator().is_pinned(memory))
+      return memory;
   return call<at::Tensor, std::int64_t, const at::Tensor&>("new", elements, like);
 }
 

@@ -42,14 +42,17 @@ bool pin_memory_free_address(std::int64_t address) {
   return Pool::shared().retire(reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)));
 }
 
-bool pin_memory_free(const at::Tensor& tensor) { return tensor.is_cpu() && Pool::shared().retire(tensor.data_ptr()); }
+bool pin_memory_free(const at::Tensor& tensor) {
+  return tensor.is_cpu() && Pool::shared().retire(tensor.data_ptr());
+}
 
 bool pin_memory_is_pinned(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || tensor.layout() != c10::kStrided || tensor.numel() == 0) return false;
   // First and last byte that the view can reach.
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  return Pool::shared().contains(tensor.data_ptr(), static_cast<std::size_t>(last + 1) * tensor.element_size());
+  return Pool::shared().contains(tensor.data_ptr(),
+                                 static_cast<std::size_t>(last + 1) * tensor.element_size());
 }
 
 c10::Dict<std::string, std::int64_t> pin_memory_stats() {
@@ -73,7 +76,9 @@ void pin_memory_trim() { Pool::shared().trim(); }
 void pin_memory_set_limit(std::int64_t bytes) {
   if (bytes < 0)
     throw Error(ErrorCode::invalid_argument, "pin_memory_set_limit",
-                {.what = "the limit is negative", .got = std::to_string(bytes), .want = "0 (none) or bytes"});
+                {.what = "the limit is negative",
+                 .got = std::to_string(bytes),
+                 .want = "0 (none) or bytes"});
   Pool::shared().set_limit(bytes);
 }
 
@@ -87,11 +92,15 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
   library.def("pin_memory_new(int num_elem, Tensor example) -> Tensor");
   library.impl("pin_memory_new", torch::dispatch(key, &pin_memory_new));
   library.impl("pin_memory_new", torch::dispatch(c10::DispatchKey::Meta, &pin_memory_new_meta));
-  library.def("pin_memory_free(Tensor locked_tensor) -> bool", torch::dispatch(key, &pin_memory_free));
-  library.def("pin_memory_free_address(int address) -> bool", torch::dispatch(key, &pin_memory_free_address));
-  library.def("pin_memory_is_pinned(Tensor buffer) -> bool", torch::dispatch(key, &pin_memory_is_pinned));
+  library.def("pin_memory_free(Tensor locked_tensor) -> bool",
+              torch::dispatch(key, &pin_memory_free));
+  library.def("pin_memory_free_address(int address) -> bool",
+              torch::dispatch(key, &pin_memory_free_address));
+  library.def("pin_memory_is_pinned(Tensor buffer) -> bool",
+              torch::dispatch(key, &pin_memory_is_pinned));
   library.def("pin_memory_stats() -> Dict(str, int)", torch::dispatch(key, &pin_memory_stats));
-  library.def("pin_memory_error_code(str message) -> int", torch::dispatch(key, &pin_memory_error_code));
+  library.def("pin_memory_error_code(str message) -> int",
+              torch::dispatch(key, &pin_memory_error_code));
   library.def("pin_memory_trim() -> ()", torch::dispatch(key, &pin_memory_trim));
   library.def("pin_memory_set_limit(int bytes) -> ()", torch::dispatch(key, &pin_memory_set_limit));
 }

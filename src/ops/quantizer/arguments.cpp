@@ -6,14 +6,16 @@ namespace anyaccel::ops {
 namespace {
 
 /// Elements of a group; whole bytes of them.
-std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups, std::int64_t bits) {
+std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups,
+                          std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))
     fail_argument(op, std::string(name) + " does not divide the elements", std::to_string(groups),
                   "a divisor of " + std::to_string(size));
   const std::int64_t group = groups == 0 ? 0 : size / groups;
   if (bits == 4 && group % 2 != 0)
-    fail_argument(op, "a group of 4-bit codes has no whole bytes", std::to_string(group) + " elements",
-                  "an even number", "choose " + std::string(name) + " so that it is even");
+    fail_argument(op, "a group of 4-bit codes has no whole bytes",
+                  std::to_string(group) + " elements", "an even number",
+                  "choose " + std::string(name) + " so that it is even");
   return group;
 }
 
@@ -24,8 +26,8 @@ Tensor check_codes(const char* op, const Tensor& data) {
   return data.contiguous();
 }
 
-Tensor check_params(const char* op, const char* name, const Tensor& params, const Tensor& data, std::int64_t count,
-                    at::ScalarType dtype) {
+Tensor check_params(const char* op, const char* name, const Tensor& params, const Tensor& data,
+                    std::int64_t count, at::ScalarType dtype) {
   check_dense_on(op, name, params, data);
   if (params.scalar_type() != dtype || params.numel() != count)
     fail_argument(op, std::string(name) + " do not fit the groups", words(params),
@@ -33,12 +35,14 @@ Tensor check_params(const char* op, const char* name, const Tensor& params, cons
   return params.contiguous();
 }
 
-const std::int8_t* codes_of(const Tensor& data) { return static_cast<const std::int8_t*>(data.const_data_ptr()); }
+const std::int8_t* codes_of(const Tensor& data) {
+  return static_cast<const std::int8_t*>(data.const_data_ptr());
+}
 
 std::int64_t width_of(bool asymmetric) { return asymmetric ? 2 : 1; }
 
-QuantizeArguments quantize_into(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                                bool asymmetric, at::IntArrayRef sizes) {
+QuantizeArguments quantize_into(const char* op, const Tensor& input, std::int64_t groups,
+                                std::int64_t bits, bool asymmetric, at::IntArrayRef sizes) {
   const auto options = input.options().requires_grad(false);
   QuantizeArguments out{empty(sizes, options.dtype(at::kChar)),
                         empty({groups, width_of(asymmetric)}, options.dtype(at::kFloat)),
@@ -66,23 +70,26 @@ void check_input(const char* op, const Tensor& input, std::int64_t groups, std::
 }  // namespace
 
 void check_bits(const char* op, std::int64_t bits) {
-  if (bits != 4 && bits != 8) fail_argument(op, "unsupported num_bits", std::to_string(bits), "4 or 8");
+  if (bits != 4 && bits != 8)
+    fail_argument(op, "unsupported num_bits", std::to_string(bits), "4 or 8");
 }
 
-QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                                     bool asymmetric) {
+QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups,
+                                     std::int64_t bits, bool asymmetric) {
   check_input(op, input, groups, bits);
   auto sizes = input.sizes().vec();
   if (bits == 4) {
     if (sizes.empty() || sizes.back() % 2 != 0)
-      fail_argument(op, "two 4-bit codes are a byte of the last dimension", words(input), "an even last dimension");
+      fail_argument(op, "two 4-bit codes are a byte of the last dimension", words(input),
+                    "an even last dimension");
     sizes.back() /= 2;
   }
   return quantize_into(op, input, groups, bits, asymmetric, sizes);
 }
 
-QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups, std::int64_t bits,
-                                    bool asymmetric, const Partitions& partitions) {
+QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups,
+                                    std::int64_t bits, bool asymmetric,
+                                    const Partitions& partitions) {
   check_input(op, input, groups, bits);
   std::int64_t contiguous = groups;
   for (const auto& [name, count] : {std::pair("nodes", partitions.nodes),
@@ -90,10 +97,12 @@ QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::in
                                     {"pipeline_size", partitions.slices}}) {
     if (count < 1 || contiguous % count != 0)
       fail_argument(op, std::string(name) + " does not divide the groups", std::to_string(count),
-                    "a divisor of " + std::to_string(contiguous), "groups are shared by nodes, devices and slices");
+                    "a divisor of " + std::to_string(contiguous),
+                    "groups are shared by nodes, devices and slices");
     contiguous /= count;
   }
-  QuantizeArguments out = quantize_into(op, input, groups, bits, asymmetric, {input.numel() * bits / 8});
+  QuantizeArguments out =
+      quantize_into(op, input, groups, bits, asymmetric, {input.numel() * bits / 8});
   out.job.order = {.contiguous = contiguous,
                    .slices = partitions.slices,
                    .nodes = partitions.nodes,
@@ -102,20 +111,25 @@ QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::in
   return out;
 }
 
-DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t groups,
-                                         std::int64_t bits, bool asymmetric, at::ScalarType dtype) {
+DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, const Tensor& params,
+                                         std::int64_t groups, std::int64_t bits, bool asymmetric,
+                                         at::ScalarType dtype) {
   check_bits(op, bits);
   DequantizeArguments out{{}, check_codes(op, data), {}, {}};
   auto sizes = data.sizes().vec();
   if (bits == 4) {
-    if (sizes.empty()) fail_argument(op, "4-bit codes have no last dimension", words(data), "at least one dimension");
+    if (sizes.empty())
+      fail_argument(op, "4-bit codes have no last dimension", words(data),
+                    "at least one dimension");
     sizes.back() *= 2;
   }
   const std::int64_t size = data.numel() * 8 / bits;
   const std::int64_t group = check_groups(op, "groups", size, groups, bits);
-  out.params = check_params(op, "the parameters", params, data, groups * width_of(asymmetric), at::kFloat);
+  out.params =
+      check_params(op, "the parameters", params, data, groups * width_of(asymmetric), at::kFloat);
   if (dtype != at::kFloat && dtype != at::kHalf && dtype != at::kBFloat16)
-    fail_argument(op, "there are no values of this dtype", c10::toString(dtype), "float32, float16 or bfloat16");
+    fail_argument(op, "there are no values of this dtype", c10::toString(dtype),
+                  "float32, float16 or bfloat16");
   out.out = empty(sizes, data.options().dtype(dtype));
   out.job = {.from = codes_of(out.from),
              .bits = static_cast<int>(bits),
@@ -128,20 +142,24 @@ DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, con
   return out;
 }
 
-ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tensor& params, std::int64_t in_groups,
-                                 std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices) {
+ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tensor& params,
+                                 std::int64_t in_groups, std::int64_t out_groups, std::int64_t bits,
+                                 bool asymmetric, std::int64_t devices) {
   check_bits(op, bits);
   ReduceArguments out{{}, {}, check_codes(op, data), {}, {}, out_groups};
   auto sizes = data.sizes().vec();
   if (devices < 1 || sizes.empty() || sizes.back() % devices != 0 || in_groups % devices != 0)
     fail_argument(op, "the data or their groups are not so many devices'",
                   words(data) + " in " + std::to_string(in_groups) + " groups",
-                  "a last dimension and groups that devices_per_node, " + std::to_string(devices) + ", divides");
+                  "a last dimension and groups that devices_per_node, " + std::to_string(devices) +
+                      ", divides");
   sizes.back() /= devices;
   const std::int64_t size = data.numel() / devices * 8 / bits;
-  const std::int64_t in_group = check_groups(op, "in_groups of a device", size, in_groups / devices, bits);
+  const std::int64_t in_group =
+      check_groups(op, "in_groups of a device", size, in_groups / devices, bits);
   const std::int64_t group = check_groups(op, "out_groups", size, out_groups, bits);
-  out.from_params = check_params(op, "the scales", params, data, in_groups * width_of(asymmetric), at::kFloat);
+  out.from_params =
+      check_params(op, "the scales", params, data, in_groups * width_of(asymmetric), at::kFloat);
   out.codes = empty(sizes, data.options().dtype(at::kChar));
   out.params = empty({out_groups, width_of(asymmetric)}, data.options().dtype(at::kFloat));
   out.job = {.from = codes_of(out.from),
@@ -157,8 +175,9 @@ ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tenso
   return out;
 }
 
-DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& data, const Tensor& scale,
-                                                  const Tensor& least, std::int64_t groups, std::int64_t group,
+DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& data,
+                                                  const Tensor& scale, const Tensor& least,
+                                                  std::int64_t groups, std::int64_t group,
                                                   std::int64_t bits) {
   check_bits(op, bits);
   DequantizeHalfArguments out{{}, check_codes(op, data), {}, {}, {}};
@@ -166,7 +185,8 @@ DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& 
   if (check_groups(op, "num_group", size, groups, bits) != group && groups != 0)
     fail_argument(op, "the data are not so many groups", words(data),
                   std::to_string(groups) + " groups of " + std::to_string(group) + " elements");
-  if (group < 0) fail_argument(op, "group_size is out of range", std::to_string(group), "0 or more");
+  if (group < 0)
+    fail_argument(op, "group_size is out of range", std::to_string(group), "0 or more");
   out.scales = check_params(op, "the scales", scale, data, groups, at::kHalf);
   out.least = check_params(op, "the least values", least, data, groups, at::kHalf);
   out.out = empty({groups, group}, data.options().dtype(at::kHalf));

@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and for shapes alone.
+// Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and for
+// shapes alone.
 #include <tuple>
 
 #include "kernels/common/large_pages.h"
@@ -12,7 +13,8 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// Elements of a task: enough for a thread to be worth waking, few enough that codes are made of what is in its cache.
+/// Elements of a task: enough for a thread to be worth waking, few enough that codes are made of
+/// what is in its cache.
 constexpr std::int64_t task_elements = 32768;
 /// A result of more bytes than caches have is written past them.
 constexpr std::int64_t beyond_caches = 64 << 20;
@@ -20,8 +22,9 @@ constexpr std::int64_t beyond_caches = 64 << 20;
 /// function(begin, end) for pieces of [0, count), on torch's threads.
 template <typename Function>
 void in_pieces(std::int64_t count, std::int64_t step, const Function& function) {
-  parallel_tasks((count + step - 1) / step, task_threads(),
-                 [&](std::int64_t task, std::int64_t) { function(task * step, std::min(count, (task + 1) * step)); });
+  parallel_tasks((count + step - 1) / step, task_threads(), [&](std::int64_t task, std::int64_t) {
+    function(task * step, std::min(count, (task + 1) * step));
+  });
 }
 
 std::int64_t groups_of_task(std::int64_t group) {
@@ -35,7 +38,8 @@ void quantize_large_groups(Isa isa, const QuantizeJob& job, std::int64_t groups)
   for (std::int64_t group = 0; group < groups; ++group) {
     const std::int64_t first = group * job.group;
     in_pieces(job.group, task_elements, [&](std::int64_t begin, std::int64_t end) {
-      ranges[static_cast<std::size_t>(begin / task_elements)] = range_of_part(isa, job, first + begin, first + end);
+      ranges[static_cast<std::size_t>(begin / task_elements)] =
+          range_of_part(isa, job, first + begin, first + end);
     });
     GroupRange range = empty_range(!job.asymmetric);
     for (const GroupRange& part : ranges) range = joined(range, part);
@@ -54,64 +58,75 @@ Pair quantize_on_host(const QuantizeArguments& arguments) {
     quantize_large_groups(isa, arguments.job, arguments.groups);
   else
     in_pieces(arguments.groups, groups_of_task(arguments.job.group),
-              [&](std::int64_t begin, std::int64_t end) { quantize_groups(isa, arguments.job, begin, end); });
+              [&](std::int64_t begin, std::int64_t end) {
+                quantize_groups(isa, arguments.job, begin, end);
+              });
   return {arguments.codes, arguments.params};
 }
 
 Pair quantize(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric) {
-  return quantize_on_host(quantize_arguments("quantizer_quantize", input, groups, bits, asymmetric));
-}
-
-Pair swizzle(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric, std::int64_t slices,
-             std::int64_t nodes, std::int64_t devices) {
   return quantize_on_host(
-      swizzle_arguments("quantizer_swizzle", input, groups, bits, asymmetric, {slices, nodes, devices}));
+      quantize_arguments("quantizer_quantize", input, groups, bits, asymmetric));
 }
 
-Tensor dequantize(const Tensor& data, const Tensor& params, std::int64_t groups, std::int64_t bits, bool asymmetric,
-                  at::ScalarType dtype) {
-  auto arguments = dequantize_arguments("quantizer_dequantize", data, params, groups, bits, asymmetric, dtype);
+Pair swizzle(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric,
+             std::int64_t slices, std::int64_t nodes, std::int64_t devices) {
+  return quantize_on_host(swizzle_arguments("quantizer_swizzle", input, groups, bits, asymmetric,
+                                            {slices, nodes, devices}));
+}
+
+Tensor dequantize(const Tensor& data, const Tensor& params, std::int64_t groups, std::int64_t bits,
+                  bool asymmetric, at::ScalarType dtype) {
+  auto arguments =
+      dequantize_arguments("quantizer_dequantize", data, params, groups, bits, asymmetric, dtype);
   const auto bytes = static_cast<std::int64_t>(arguments.out.nbytes());
   wish_large_pages(arguments.job.to, bytes);
   arguments.job.past_caches = bytes >= beyond_caches;
   const Isa isa = best_isa();
-  in_pieces(arguments.out.numel(), task_elements,
-            [&](std::int64_t begin, std::int64_t end) { dequantize_part(isa, arguments.job, begin, end); });
+  in_pieces(arguments.out.numel(), task_elements, [&](std::int64_t begin, std::int64_t end) {
+    dequantize_part(isa, arguments.job, begin, end);
+  });
   return arguments.out;
 }
 
-Pair reduce(const Tensor& data, const Tensor& params, std::int64_t in_groups, std::int64_t out_groups,
-            std::int64_t bits, bool asymmetric, std::int64_t devices) {
-  const auto arguments =
-      reduce_arguments("quantizer_reduce", data, params, in_groups, out_groups, bits, asymmetric, devices);
+Pair reduce(const Tensor& data, const Tensor& params, std::int64_t in_groups,
+            std::int64_t out_groups, std::int64_t bits, bool asymmetric, std::int64_t devices) {
+  const auto arguments = reduce_arguments("quantizer_reduce", data, params, in_groups, out_groups,
+                                          bits, asymmetric, devices);
   const Isa isa = best_isa();
   const std::int64_t threads = task_threads(), step = groups_of_task(arguments.job.group);
   std::vector<float> scratch(static_cast<std::size_t>(threads * reduce_scratch));
-  parallel_tasks((arguments.groups + step - 1) / step, threads, [&](std::int64_t task, std::int64_t thread) {
-    reduce_groups(isa, arguments.job, task * step, std::min(arguments.groups, (task + 1) * step),
-                  scratch.data() + thread * reduce_scratch);
-  });
+  parallel_tasks((arguments.groups + step - 1) / step, threads,
+                 [&](std::int64_t task, std::int64_t thread) {
+                   reduce_groups(isa, arguments.job, task * step,
+                                 std::min(arguments.groups, (task + 1) * step),
+                                 scratch.data() + thread * reduce_scratch);
+                 });
   return {arguments.codes, arguments.params};
 }
 
-Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& least, std::int64_t groups,
-                       std::int64_t group, std::int64_t bits) {
-  const auto arguments =
-      dequantize_half_arguments("quantizer_dequantize_half", data, scale, least, groups, group, bits);
+Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& least,
+                       std::int64_t groups, std::int64_t group, std::int64_t bits) {
+  const auto arguments = dequantize_half_arguments("quantizer_dequantize_half", data, scale, least,
+                                                   groups, group, bits);
   const Isa isa = best_isa();
-  in_pieces(arguments.out.numel(), task_elements,
-            [&](std::int64_t begin, std::int64_t end) { dequantize_half_part(isa, arguments.job, begin, end); });
+  in_pieces(arguments.out.numel(), task_elements, [&](std::int64_t begin, std::int64_t end) {
+    dequantize_half_part(isa, arguments.job, begin, end);
+  });
   return arguments.out;
 }
 
 // Shapes alone, which may be symbols.
 
 Tensor empty_like_sizes(c10::SymIntArrayRef sizes, const Tensor& like, at::ScalarType dtype) {
-  return at::_ops::empty_memory_format::call(sizes, dtype, at::kStrided, like.device(), false, std::nullopt);
+  return at::_ops::empty_memory_format::call(sizes, dtype, at::kStrided, like.device(), false,
+                                             std::nullopt);
 }
 
-Pair shapes_of_codes(const Tensor& input, c10::SymIntArrayRef sizes, std::int64_t groups, bool asymmetric) {
-  return {empty_like_sizes(sizes, input, at::kChar), empty_like_sizes({groups, asymmetric ? 2 : 1}, input, at::kFloat)};
+Pair shapes_of_codes(const Tensor& input, c10::SymIntArrayRef sizes, std::int64_t groups,
+                     bool asymmetric) {
+  return {empty_like_sizes(sizes, input, at::kChar),
+          empty_like_sizes({groups, asymmetric ? 2 : 1}, input, at::kFloat)};
 }
 
 Pair quantize_meta(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric) {
@@ -121,47 +136,55 @@ Pair quantize_meta(const Tensor& input, std::int64_t groups, std::int64_t bits, 
   return shapes_of_codes(input, sizes, groups, asymmetric);
 }
 
-Pair swizzle_meta(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric, std::int64_t,
-                  std::int64_t, std::int64_t) {
+Pair swizzle_meta(const Tensor& input, std::int64_t groups, std::int64_t bits, bool asymmetric,
+                  std::int64_t, std::int64_t, std::int64_t) {
   check_bits("quantizer_swizzle", bits);
   return shapes_of_codes(input, {input.sym_numel() * bits / 8}, groups, asymmetric);
 }
 
-Tensor dequantize_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t bits, bool, at::ScalarType dtype) {
+Tensor dequantize_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t bits, bool,
+                       at::ScalarType dtype) {
   check_bits("quantizer_dequantize", bits);
   auto sizes = data.sym_sizes().vec();
   if (bits == 4 && !sizes.empty()) sizes.back() = sizes.back() * 2;
   return empty_like_sizes(sizes, data, dtype);
 }
 
-Pair reduce_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t out_groups, std::int64_t bits,
-                 bool asymmetric, std::int64_t devices) {
+Pair reduce_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t out_groups,
+                 std::int64_t bits, bool asymmetric, std::int64_t devices) {
   check_bits("quantizer_reduce", bits);
   auto sizes = data.sym_sizes().vec();
   if (sizes.empty() || devices < 1)
-    fail_argument("quantizer_reduce", "the data are not so many devices'", std::to_string(devices), "1 or more");
+    fail_argument("quantizer_reduce", "the data are not so many devices'", std::to_string(devices),
+                  "1 or more");
   sizes.back() = sizes.back() / devices;
   return shapes_of_codes(data, sizes, out_groups, asymmetric);
 }
 
-Tensor dequantize_half_meta(const Tensor& data, const Tensor&, const Tensor&, std::int64_t groups, std::int64_t group,
-                            std::int64_t) {
+Tensor dequantize_half_meta(const Tensor& data, const Tensor&, const Tensor&, std::int64_t groups,
+                            std::int64_t group, std::int64_t) {
   return empty_like_sizes({groups, group}, data, at::kHalf);
 }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("quantizer_quantize(Tensor input, int groups, int num_bits, bool asymmetric=False) -> (Tensor, Tensor)");
   m.def(
-      "quantizer_dequantize(Tensor data, Tensor params, int groups, int num_bits, bool asymmetric=False, "
+      "quantizer_quantize(Tensor input, int groups, int num_bits, bool asymmetric=False) -> "
+      "(Tensor, Tensor)");
+  m.def(
+      "quantizer_dequantize(Tensor data, Tensor params, int groups, int num_bits, bool "
+      "asymmetric=False, "
       "ScalarType dtype=half) -> Tensor");
   m.def(
-      "quantizer_swizzle(Tensor input, int groups, int num_bits, bool asymmetric, int pipeline_size, int nodes, "
+      "quantizer_swizzle(Tensor input, int groups, int num_bits, bool asymmetric, int "
+      "pipeline_size, int nodes, "
       "int devices_per_node) -> (Tensor, Tensor)");
   m.def(
-      "quantizer_reduce(Tensor data, Tensor params, int in_groups, int out_groups, int num_bits, bool asymmetric, "
+      "quantizer_reduce(Tensor data, Tensor params, int in_groups, int out_groups, int num_bits, "
+      "bool asymmetric, "
       "int devices_per_node) -> (Tensor, Tensor)");
   m.def(
-      "quantizer_dequantize_half(Tensor data, Tensor scale, Tensor min_value, int num_group, int group_size, "
+      "quantizer_dequantize_half(Tensor data, Tensor scale, Tensor min_value, int num_group, int "
+      "group_size, "
       "int num_bits) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {

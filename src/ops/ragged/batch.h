@@ -1,5 +1,5 @@
-// A ragged batch as DeepSpeed's Python describes it: sequences' new tokens one behind the other, and for each sequence a list of the blocks
-// of the cache that are its own.
+// A ragged batch as DeepSpeed's Python describes it: sequences' new tokens one behind the other,
+// and for each sequence a list of the blocks of the cache that are its own.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,8 @@ class RaggedBatch {
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
           std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
         fail_argument(where, "a sequence is not in the batch",
-                      c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first), c10::str("within ", tokens_));
+                      c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first),
+                      c10::str("within ", tokens_));
   }
   void set_blocks(const Tensor& pointers) {
     check(pointers, at::kLong, count_, "the lists of blocks");
@@ -53,11 +54,13 @@ class RaggedBatch {
   void check_rows(const Tensor& tensor, const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.dim() < 1 || tensor.size(0) < tokens_)
-      fail_argument(where_, std::string(name) + " has too few rows", words(tensor), c10::str(tokens_, " tokens"));
+      fail_argument(where_, std::string(name) + " has too few rows", words(tensor),
+                    c10::str(tokens_, " tokens"));
   }
 
  private:
-  void check(const Tensor& tensor, at::ScalarType type, std::int64_t least, const char* name) const {
+  void check(const Tensor& tensor, at::ScalarType type, std::int64_t least,
+             const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.scalar_type() != type || !tensor.is_contiguous() || tensor.numel() < least)
       fail_argument(where_, std::string(name) + " do not fit", words(tensor),
@@ -74,44 +77,53 @@ class RaggedBatch {
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);
-    if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 || cache.stride(4) != 1 ||
-        cache.stride(3) != cache.size(4) || cache.scalar_type() != like.scalar_type())
+    if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 ||
+        cache.stride(4) != 1 || cache.stride(3) != cache.size(4) ||
+        cache.scalar_type() != like.scalar_type())
       fail_argument(where, "the cache does not fit", words(cache),
                     c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);
   }
   void check(const char* where, std::int64_t number) const {
     if (number < 0 || number >= tensor.size(0))
-      fail_argument(where, "there is no such block", std::to_string(number), c10::str("0 to ", tensor.size(0) - 1));
+      fail_argument(where, "there is no such block", std::to_string(number),
+                    c10::str("0 to ", tensor.size(0) - 1));
   }
   /// Elements before a token's keys (0) or values (1).
   std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {
-    return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) + part * tensor.stride(2);
+    return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) +
+           part * tensor.stride(2);
   }
   Tensor tensor;
   std::int64_t block, heads, dim;
 };
 
 // Kernels, by source.
-void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight, const std::optional<Tensor>& positions,
-                  std::int64_t offset, const Tensor& metadata, const Tensor& sequences, const Tensor& tokens_to_seq,
+void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
+                  const std::optional<Tensor>& positions, std::int64_t offset,
+                  const Tensor& metadata, const Tensor& sequences, const Tensor& tokens_to_seq,
                   const Tensor& kv_ptrs);
-void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata, const Tensor& sequences);
-/// Queries turned in place, keys turned and values into the cache; `frequencies` undefined: of `theta`; rotary_dim 0: copied alone.
-void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k, const Tensor& v,
-               std::int64_t rotary_dim, double theta, const std::optional<Tensor>& frequencies, const Tensor& metadata,
+void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata,
+                       const Tensor& sequences);
+/// Queries turned in place, keys turned and values into the cache; `frequencies` undefined: of
+/// `theta`; rotary_dim 0: copied alone.
+void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k,
+               const Tensor& v, std::int64_t rotary_dim, double theta,
+               const std::optional<Tensor>& frequencies, const Tensor& metadata,
                const Tensor& sequences, const Tensor& kv_ptrs);
 
-std::int64_t build_atoms(const Tensor& atoms, const Tensor& metadata, const Tensor& sequences, const Tensor& kv_ptrs,
-                         std::int64_t q_block_size, std::int64_t kv_block_size);
-void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& atoms,
-                  double scale, bool causal);
+std::int64_t build_atoms(const Tensor& atoms, const Tensor& metadata, const Tensor& sequences,
+                         const Tensor& kv_ptrs, std::int64_t q_block_size,
+                         std::int64_t kv_block_size);
+void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Tensor& v,
+                  const Tensor& atoms, double scale, bool causal);
 
-void top_k_gating(const Tensor& expert_counts, const Tensor& scores, const Tensor& assignments, const Tensor& offsets,
-                  const Tensor& logits, const Tensor& metadata);
-void moe_scatter(const Tensor& moe_input, const Tensor& cumsums, const Tensor& mapped_slots, const Tensor& activations,
-                 const Tensor& expert_counts, const Tensor& assignments, const Tensor& offsets);
-void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tensor& scores, const Tensor& mapped_slots,
-                const Tensor& expert_counts, bool normalize_scales);
+void top_k_gating(const Tensor& expert_counts, const Tensor& scores, const Tensor& assignments,
+                  const Tensor& offsets, const Tensor& logits, const Tensor& metadata);
+void moe_scatter(const Tensor& moe_input, const Tensor& cumsums, const Tensor& mapped_slots,
+                 const Tensor& activations, const Tensor& expert_counts, const Tensor& assignments,
+                 const Tensor& offsets);
+void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tensor& scores,
+                const Tensor& mapped_slots, const Tensor& expert_counts, bool normalize_scales);
 
 }  // namespace anyaccel::ops

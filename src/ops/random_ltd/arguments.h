@@ -25,20 +25,25 @@ inline void check_kinds(const char* where, const Tensor& whole, const Tensor& id
                   "[batch, tokens, channels], or tokens before the batch");
 }
 
-/// Activations [batch, tokens, channels] (batch_first) or [tokens, batch, channels]; ids [batch, count].
-inline void check_tokens(const char* where, const Tensor& whole, const Tensor& ids, bool batch_first) {
+/// Activations [batch, tokens, channels] (batch_first) or [tokens, batch, channels]; ids [batch,
+/// count].
+inline void check_tokens(const char* where, const Tensor& whole, const Tensor& ids,
+                         bool batch_first) {
   check_kinds(where, whole, ids);
   const std::int64_t batch = whole.size(batch_first ? 0 : 1);
   if (ids.size(0) != batch)
-    fail_argument(where, "token numbers and activations differ in their batch", words(ids),
-                  c10::str("[", batch, ", count]"),
-                  batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
+    fail_argument(
+        where, "token numbers and activations differ in their batch", words(ids),
+        c10::str("[", batch, ", count]"),
+        batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
 }
 
-inline void check_part(const char* where, const Tensor& part, const Tensor& whole, const Tensor& ids,
-                       bool batch_first) {
-  if (part.scalar_type() != whole.scalar_type() || part.dim() != 3 || part.size(batch_first ? 0 : 1) != ids.size(0) ||
-      part.size(batch_first ? 1 : 0) != ids.size(1) || part.size(2) != whole.size(2) || part.device() != whole.device())
+inline void check_part(const char* where, const Tensor& part, const Tensor& whole,
+                       const Tensor& ids, bool batch_first) {
+  if (part.scalar_type() != whole.scalar_type() || part.dim() != 3 ||
+      part.size(batch_first ? 0 : 1) != ids.size(0) ||
+      part.size(batch_first ? 1 : 0) != ids.size(1) || part.size(2) != whole.size(2) ||
+      part.device() != whole.device())
     fail_argument(where, "the layer's activations do not fit", words(part),
                   c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
 }
@@ -47,10 +52,13 @@ inline void check_part(const char* where, const Tensor& part, const Tensor& whol
 inline bool has_rows(const Tensor& tensor) { return tensor.stride(2) == 1 || tensor.size(2) <= 1; }
 
 /// Both have rows, and `ids` is contiguous.
-inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
+inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tensor& ids,
+                            bool batch_first) {
   const auto size = static_cast<std::int64_t>(whole.element_size());
   const int batch = batch_first ? 0 : 1;
-  const auto at = [](const Tensor& tensor) { return static_cast<char*>(const_cast<void*>(tensor.const_data_ptr())); };
+  const auto at = [](const Tensor& tensor) {
+    return static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()));
+  };
   return {.whole = at(whole),
           .whole_batch = whole.stride(batch) * size,
           .whole_token = whole.stride(1 - batch) * size,
@@ -65,7 +73,8 @@ inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tenso
 
 /// Calls copy(TokenCopy) for the tokens of `whole` at `part`, which it fills.
 template <typename Copy>
-Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, bool batch_first, const Copy& copy) {
+Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, bool batch_first,
+                   const Copy& copy) {
   const Tensor rows = has_rows(whole) ? whole : whole.contiguous();
   const Tensor numbers = ids.contiguous();
   copy(token_copy(rows, part, numbers, batch_first));
@@ -74,8 +83,8 @@ Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, b
 
 /// The other direction. Nothing of `whole` is changed before copy() has taken what it is given.
 template <typename Copy>
-void scatter_into(const char* where, const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first,
-                  const Copy& copy) {
+void scatter_into(const char* where, const Tensor& whole, const Tensor& part, const Tensor& ids,
+                  bool batch_first, const Copy& copy) {
   check_tokens(where, whole, ids, batch_first);
   check_part(where, part, whole, ids, batch_first);
   at::assert_no_internal_overlap(whole);
@@ -84,7 +93,8 @@ void scatter_into(const char* where, const Tensor& whole, const Tensor& part, co
                                               : part.contiguous();
   const Tensor numbers = ids.contiguous();
   const Tensor target = has_rows(whole) ? whole : whole.contiguous();
-  target.mutable_data_ptr();  // memory of its own, where torch lets tensors share it until one is written to
+  target.mutable_data_ptr();  // memory of its own, where torch lets tensors share it until one is
+                              // written to
   copy(token_copy(target, rows, numbers, batch_first));
   if (target.is_same(whole))
     changed_memory(whole);

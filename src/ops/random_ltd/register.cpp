@@ -1,5 +1,6 @@
-// Registers torch.ops.anyaccel.{token_sort_, token_gather, token_scatter, token_scatter_, mask_gather_bert, mask_gather_gpt}: kernels of
-// the host, shapes, autograd. The masks are made of torch's operations, for every device.
+// Registers torch.ops.anyaccel.{token_sort_, token_gather, token_scatter, token_scatter_,
+// mask_gather_bert, mask_gather_gpt}: kernels of the host, shapes, autograd. The masks are made of
+// torch's operations, for every device.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -28,7 +29,8 @@ template <typename Function>
 void in_pieces(std::int64_t rows, std::int64_t bytes, const Function& function) {
   const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
   parallel_elements(
-      &rows, 1, grain, [&](std::size_t, std::int64_t begin, std::int64_t end) { function(begin, end); }, 1);
+      &rows, 1, grain,
+      [&](std::size_t, std::int64_t begin, std::int64_t end) { function(begin, end); }, 1);
 }
 
 void check_range(const char* where, const Tensor& ids, std::int64_t tokens) {
@@ -37,7 +39,8 @@ void check_range(const char* where, const Tensor& ids, std::int64_t tokens) {
     const Id* at = ids.const_data_ptr<Id>();
     for (std::int64_t i = 0; i < ids.numel(); ++i)
       if (at[i] < 0 || at[i] >= tokens)
-        fail_argument(where, "there is no such token", std::to_string(at[i]), "0 to " + std::to_string(tokens - 1));
+        fail_argument(where, "there is no such token", std::to_string(at[i]),
+                      "0 to " + std::to_string(tokens - 1));
   });
 }
 
@@ -48,7 +51,8 @@ void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bo
     in_pieces(ids.numel(), copy.bytes, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const TokenPlaces at = token_places<decltype(id)>(copy, row);
-        std::memcpy(gather ? at.part : at.whole, gather ? at.whole : at.part, static_cast<std::size_t>(copy.bytes));
+        std::memcpy(gather ? at.part : at.whole, gather ? at.whole : at.part,
+                    static_cast<std::size_t>(copy.bytes));
       }
     });
   });
@@ -60,7 +64,8 @@ Tensor gather_cpu(const Tensor& whole, const Tensor& ids, bool batch_first) {
   check_on_host(where, "the activations", whole);
   check_on_host(where, "the token numbers", ids);
   const std::int64_t batch = ids.size(0), count = ids.size(1), channels = whole.size(2);
-  const auto sizes = batch_first ? std::array{batch, count, channels} : std::array{count, batch, channels};
+  const auto sizes =
+      batch_first ? std::array{batch, count, channels} : std::array{count, batch, channels};
   const Tensor numbers = ids.contiguous();
   return gather_into(whole, numbers, empty(sizes, whole.options()), batch_first,
                      [&](const TokenCopy& copy) { copy_tokens(where, copy, numbers, true); });
@@ -69,7 +74,8 @@ Tensor gather_cpu(const Tensor& whole, const Tensor& ids, bool batch_first) {
 Tensor gather_meta(const Tensor& whole, const Tensor& ids, bool batch_first) {
   check_kinds("token_gather", whole, ids);
   const auto batch = ids.sym_size(0), count = ids.sym_size(1);
-  return whole.new_empty_symint({batch_first ? batch : count, batch_first ? count : batch, whole.sym_size(2)});
+  return whole.new_empty_symint(
+      {batch_first ? batch : count, batch_first ? count : batch, whole.sym_size(2)});
 }
 
 void scatter_cpu(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
@@ -86,7 +92,8 @@ void scatter_meta(const Tensor& whole, const Tensor&, const Tensor& ids, bool) {
   check_kinds("token_scatter_", whole, ids);
 }
 
-/// A set of bits is in order already. Where numbers are few among many, or one is there twice, they are sorted.
+/// A set of bits is in order already. Where numbers are few among many, or one is there twice, they
+/// are sorted.
 template <typename Id>
 void sort_row(Id* ids, std::int64_t count, std::int64_t tokens, std::vector<std::uint64_t>& set) {
   if (tokens > 64 * count) return std::sort(ids, ids + count);
@@ -115,7 +122,8 @@ void sort_cpu(const Tensor& ids, std::int64_t tokens) {
     auto* const at = static_cast<decltype(id)*>(changed_memory(rows));
     in_pieces(rows.numel() / count, 8 * count, [&](std::int64_t begin, std::int64_t end) {
       std::vector<std::uint64_t> set;
-      for (std::int64_t row = begin; row < end; ++row) sort_row(at + row * count, count, tokens, set);
+      for (std::int64_t row = begin; row < end; ++row)
+        sort_row(at + row * count, count, tokens, set);
     });
   });
   if (!rows.is_same(ids)) ids.copy_(rows);
@@ -130,7 +138,8 @@ void call_scatter(const Tensor& whole, const Tensor& part, const Tensor& ids, bo
   op.call(whole, part, ids, batch_first);
 }
 
-Tensor functional_scatter(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
+Tensor functional_scatter(const Tensor& whole, const Tensor& part, const Tensor& ids,
+                          bool batch_first) {
   const Tensor out = whole.clone(at::MemoryFormat::Contiguous);
   call_scatter(out, part, ids, batch_first);
   return out;
@@ -151,8 +160,8 @@ Tensor as_index(const Tensor& ids, bool batch_first, const c10::SymInt& channels
 
 class Gather : public torch::autograd::Function<Gather> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& whole, const Tensor& ids,
-                        bool batch_first) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& whole,
+                        const Tensor& ids, bool batch_first) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const Tensor out = call_gather(whole, ids, batch_first);
     context->save_for_backward({ids});
@@ -169,15 +178,16 @@ class Gather : public torch::autograd::Function<Gather> {
     auto sizes = grad.sym_sizes().vec();
     sizes[batch_first ? 1 : 0] = context->saved_data["tokens"].toSymInt();
     const Tensor zeros = at::zeros_symint(sizes, grad.options());
-    return {zeros.scatter_add(batch_first ? 1 : 0, as_index(ids, batch_first, grad.sym_size(2)), grad), Tensor(),
-            Tensor()};
+    return {
+        zeros.scatter_add(batch_first ? 1 : 0, as_index(ids, batch_first, grad.sym_size(2)), grad),
+        Tensor(), Tensor()};
   }
 };
 
 class Scatter : public torch::autograd::Function<Scatter> {
  public:
-  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& whole, const Tensor& part,
-                        const Tensor& ids, bool batch_first) {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& whole,
+                        const Tensor& part, const Tensor& ids, bool batch_first) {
     const at::AutoDispatchBelowADInplaceOrView below;
     context->save_for_backward({ids});
     context->saved_data["batch_first"] = batch_first;
@@ -190,7 +200,8 @@ class Scatter : public torch::autograd::Function<Scatter> {
     const bool batch_first = context->saved_data["batch_first"].toBool();
     const Tensor& grad = grads[0];
     const Tensor index = as_index(ids, batch_first, grad.sym_size(2));
-    return {grad.scatter(batch_first ? 1 : 0, index, 0), call_gather(grad, ids, batch_first), Tensor(), Tensor()};
+    return {grad.scatter(batch_first ? 1 : 0, index, 0), call_gather(grad, ids, batch_first),
+            Tensor(), Tensor()};
   }
 };
 
@@ -198,14 +209,17 @@ Tensor gather_autograd(const Tensor& whole, const Tensor& ids, bool batch_first)
   return Gather::apply(whole, ids, batch_first);
 }
 
-Tensor scatter_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
+Tensor scatter_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids,
+                        bool batch_first) {
   return Scatter::apply(whole, part, ids, batch_first);
 }
 
-void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids, bool batch_first) {
+void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids,
+                               bool batch_first) {
   if (c10::GradMode::is_enabled() && (whole.requires_grad() || part.requires_grad()))
     fail_argument("token_scatter_", "activations want a gradient", "requires_grad",
-                  "none where tokens are scattered in place", "use token_scatter, or torch.no_grad()");
+                  "none where tokens are scattered in place",
+                  "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);
   // Where a device falls back to the CPU the kernel has counted this for a copy alone.
@@ -214,7 +228,8 @@ void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Te
 
 void check_mask(const char* where, const Tensor& mask) {
   if (mask.dim() != 4 || mask.sym_size(2) != mask.sym_size(3))
-    fail_argument(where, "the mask does not fit", words(mask), "[batch, 1 or heads, tokens, tokens]");
+    fail_argument(where, "the mask does not fit", words(mask),
+                  "[batch, 1 or heads, tokens, tokens]");
 }
 
 Tensor mask_bert(const Tensor& mask, const Tensor& ids) {
@@ -222,19 +237,24 @@ Tensor mask_bert(const Tensor& mask, const Tensor& ids) {
   check_mask(where, mask);
   check_ids(where, ids, 3);
   if (ids.sym_size(1) != mask.sym_size(0))
-    fail_argument(where, "token numbers and mask differ in their batch", words(ids), "[layers, batch, count]");
+    fail_argument(where, "token numbers and mask differ in their batch", words(ids),
+                  "[layers, batch, count]");
   const Tensor numbers = ids.to(at::kLong);
   const auto place = at::TensorOptions(at::kLong).device(mask.device());
-  const Tensor batch = at::arange(mask.sym_size(0).guard_int(__FILE__, __LINE__), place).view({-1, 1, 1, 1});
-  const Tensor heads = at::arange(mask.sym_size(1).guard_int(__FILE__, __LINE__), place).view({-1, 1, 1});
-  return at::index(mask, {batch, heads, numbers.unsqueeze(2).unsqueeze(4), numbers.unsqueeze(2).unsqueeze(3)});
+  const Tensor batch =
+      at::arange(mask.sym_size(0).guard_int(__FILE__, __LINE__), place).view({-1, 1, 1, 1});
+  const Tensor heads =
+      at::arange(mask.sym_size(1).guard_int(__FILE__, __LINE__), place).view({-1, 1, 1});
+  return at::index(
+      mask, {batch, heads, numbers.unsqueeze(2).unsqueeze(4), numbers.unsqueeze(2).unsqueeze(3)});
 }
 
 Tensor mask_gpt(const Tensor& mask, c10::SymInt count) {
   constexpr const char* where = "mask_gather_gpt";
   check_mask(where, mask);
   if (count < 0 || count > mask.sym_size(3))
-    fail_argument(where, "the length is out of range", c10::str(count), c10::str("0 to ", mask.sym_size(3)));
+    fail_argument(where, "the length is out of range", c10::str(count),
+                  c10::str("0 to ", mask.sym_size(3)));
   return mask.slice_symint(2, 0, count).slice_symint(3, 0, count).contiguous();
 }
 
@@ -261,7 +281,9 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("token_scatter_", scatter_meta);
 }
 
-TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl("token_scatter", functional_scatter); }
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
+  m.impl("token_scatter", functional_scatter);
+}
 
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("token_gather", gather_autograd);

@@ -1,4 +1,5 @@
-// Registers token_sort_, token_gather and token_scatter_ for tensors on CUDA devices. Not run on hardware.
+// Registers token_sort_, token_gather and token_scatter_ for tensors on CUDA devices. Not run on
+// hardware.
 #include "ATen/ops/sort.h"
 #include "ops/random_ltd/arguments.h"
 #include "ops/shared/device_tensors.h"
@@ -15,8 +16,8 @@ void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
 
 /// Numbers that are none cannot be refused here: that would wait for the device.
 void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bool gather) {
-  check_launch(
-      where, cuda_copy_tokens(copy, ids.numel(), ids.scalar_type() == at::kLong, gather, current_stream(ids.device())));
+  check_launch(where, cuda_copy_tokens(copy, ids.numel(), ids.scalar_type() == at::kLong, gather,
+                                       current_stream(ids.device())));
 }
 
 Tensor gather_cuda(const Tensor& whole, const Tensor& ids, bool batch_first) {
@@ -25,7 +26,8 @@ Tensor gather_cuda(const Tensor& whole, const Tensor& ids, bool batch_first) {
   check_together(where, whole, ids);
   const c10::DeviceGuard guard(whole.device());
   const std::int64_t batch = ids.size(0), count = ids.size(1), channels = whole.size(2);
-  const auto sizes = batch_first ? std::array{batch, count, channels} : std::array{count, batch, channels};
+  const auto sizes =
+      batch_first ? std::array{batch, count, channels} : std::array{count, batch, channels};
   return gather_into(whole, ids, empty(sizes, whole.options()), batch_first,
                      [&](const TokenCopy& copy) { copy_tokens(where, copy, ids, true); });
 }

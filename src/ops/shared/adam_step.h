@@ -26,7 +26,8 @@ inline void check_numbers(const char* where, const AdamNumbers& numbers) {
 
 /// All checks of one tensor; what the kernels work on, still without addresses.
 inline AdamArrays adam_checked(const char* where, const at::Tensor& params, const at::Tensor& grads,
-                               const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq, bool on_host) {
+                               const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
+                               bool on_host) {
   check_beside(where, "params", params, params, on_host);
   check_beside(where, "grads", grads, params, on_host);
   check_beside(where, "exp_avg", exp_avg, params, on_host);
@@ -36,7 +37,8 @@ inline AdamArrays adam_checked(const char* where, const at::Tensor& params, cons
   out.grad = element_beside(where, "grads", grads, out.param);
   out.state = element_beside(where, "exp_avg", exp_avg, out.param);
   if (exp_avg_sq.scalar_type() != exp_avg.scalar_type())
-    fail_argument(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq), words(exp_avg));
+    fail_argument(where, "the dtypes of exp_avg and exp_avg_sq differ", words(exp_avg_sq),
+                  words(exp_avg));
   return out;
 }
 
@@ -51,30 +53,36 @@ inline void take_memory(AdamArrays& arrays, const at::Tensor& params, const at::
 
 /// Both; without addresses when `on_host` is false.
 inline AdamArrays adam_arrays(const char* where, const at::Tensor& params, const at::Tensor& grads,
-                              const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq, bool on_host) {
+                              const at::Tensor& exp_avg, const at::Tensor& exp_avg_sq,
+                              bool on_host) {
   AdamArrays out = adam_checked(where, params, grads, exp_avg, exp_avg_sq, on_host);
   if (on_host) take_memory(out, params, grads, exp_avg, exp_avg_sq);
   return out;
 }
 
-using AdamKernel = void (*)(Isa, const AdamConstants&, const AdamArrays&, std::int64_t, std::int64_t) noexcept;
+using AdamKernel = void (*)(Isa, const AdamConstants&, const AdamArrays&, std::int64_t,
+                            std::int64_t) noexcept;
 
-inline void adam_run(AdamKernel kernel, const AdamNumbers& numbers, const AdamArrays* arrays, const std::int64_t* sizes,
-                     std::size_t count) {
+inline void adam_run(AdamKernel kernel, const AdamNumbers& numbers, const AdamArrays* arrays,
+                     const std::int64_t* sizes, std::size_t count) {
   const AdamConstants constants = adam_constants(numbers.options, numbers.step);
   const Isa isa = best_isa();
-  parallel_elements(sizes, count, optimizer_grain, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
-    kernel(isa, constants, arrays[i], begin, end);
-  });
+  parallel_elements(sizes, count, optimizer_grain,
+                    [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+                      kernel(isa, constants, arrays[i], begin, end);
+                    });
 }
 
 /// Checks all tensors of the lists, then updates them, or rolls them back, in one loop.
-inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumbers& numbers, at::TensorList params,
-                            at::TensorList grads, at::TensorList exp_avg, at::TensorList exp_avg_sq, bool on_host) {
-  if (grads.size() != params.size() || exp_avg.size() != params.size() || exp_avg_sq.size() != params.size())
-    fail_argument(where, "the lists differ in length",
-                  c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()),
-                  "equal lengths");
+inline void adam_step_lists(const char* where, AdamKernel kernel, const AdamNumbers& numbers,
+                            at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
+                            at::TensorList exp_avg_sq, bool on_host) {
+  if (grads.size() != params.size() || exp_avg.size() != params.size() ||
+      exp_avg_sq.size() != params.size())
+    fail_argument(
+        where, "the lists differ in length",
+        c10::str(params.size(), ", ", grads.size(), ", ", exp_avg.size(), ", ", exp_avg_sq.size()),
+        "equal lengths");
   check_numbers(where, numbers);
   std::vector<AdamArrays> arrays;
   std::vector<std::int64_t> sizes;

@@ -10,14 +10,16 @@
 
 namespace anyaccel::ops {
 
-/// [batch, heads, length, dim], in any order of memory with the last dimension in one piece; what is otherwise is copied.
+/// [batch, heads, length, dim], in any order of memory with the last dimension in one piece; what
+/// is otherwise is copied.
 template <typename Real>
 class AttentionTensors {
  public:
   static constexpr auto real_type = c10::CppTypeToScalarType<Real>::value;
   AttentionLaunch<Real> launch{};
 
-  AttentionTensors(std::int64_t batch, std::int64_t heads, std::int64_t length, std::int64_t dim, at::ScalarType type)
+  AttentionTensors(std::int64_t batch, std::int64_t heads, std::int64_t length, std::int64_t dim,
+                   at::ScalarType type)
       : type_(type) {
     launch.batch = batch;
     launch.heads = heads;
@@ -28,15 +30,18 @@ class AttentionTensors {
   AttentionTensors(const AttentionTensors&) = delete;
   AttentionTensors& operator=(const AttentionTensors&) = delete;
 
-  /// Alive until the launch was made; torch's allocator gives its memory to later work of the same stream only.
+  /// Alive until the launch was made; torch's allocator gives its memory to later work of the same
+  /// stream only.
   const at::Tensor& kept(const at::Tensor& tensor) {
     keep_.push_back(tensor);
     return keep_.back();
   }
 
   HeadArray<const void*> reads(const at::Tensor& tensor) {
-    const at::Tensor rows = kept(tensor.size(3) <= 1 || tensor.stride(3) == 1 ? tensor : tensor.contiguous());
-    const HeadArray<const void*> out{rows.const_data_ptr(), rows.stride(0), rows.stride(1), rows.stride(2)};
+    const at::Tensor rows =
+        kept(tensor.size(3) <= 1 || tensor.stride(3) == 1 ? tensor : tensor.contiguous());
+    const HeadArray<const void*> out{rows.const_data_ptr(), rows.stride(0), rows.stride(1),
+                                     rows.stride(2)};
     const auto whole = [&](std::int64_t step) {
       return step * static_cast<std::int64_t>(c10::elementSize(type_)) % 16 == 0;
     };
@@ -45,10 +50,12 @@ class AttentionTensors {
     return out;
   }
   static HeadArray<void*> writes(const at::Tensor& tensor) {
-    return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
+    return {const_cast<void*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1),
+            tensor.stride(2)};
   }
 
-  /// What is added to the scores, or with `hides` a mask whose zeros hide; expands to [batch, heads, length, length].
+  /// What is added to the scores, or with `hides` a mask whose zeros hide; expands to [batch,
+  /// heads, length, length].
   AttentionBias added(const at::Tensor& tensor, bool hides) {
     at::Tensor mask = tensor;
     BiasKind kind = BiasKind::real;
@@ -61,7 +68,8 @@ class AttentionTensors {
       mask = mask.to(real_type);
     }
     mask = kept(mask).expand({launch.batch, launch.heads, launch.length, launch.length});
-    return {mask.const_data_ptr(), mask.stride(0), mask.stride(1), mask.stride(2), mask.stride(3), kind};
+    return {mask.const_data_ptr(), mask.stride(0), mask.stride(1),
+            mask.stride(2),        mask.stride(3), kind};
   }
 
   void forward(const char* where, void* stream) const {
@@ -79,7 +87,9 @@ class AttentionTensors {
 
  private:
   Element element() const {
-    return type_ == at::kFloat ? Element::f32 : type_ == at::kBFloat16 ? Element::bf16 : Element::fp16;
+    return type_ == at::kFloat      ? Element::f32
+           : type_ == at::kBFloat16 ? Element::bf16
+                                    : Element::fp16;
   }
 
   at::ScalarType type_;

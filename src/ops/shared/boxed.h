@@ -1,5 +1,6 @@
-// Kernels that take their arguments from torch's stack. What torch makes of a typed kernel takes the compiler half a second for each
-// signature; ops that are called now and then are registered in this way, those that are called all the time as typed ones.
+// Kernels that take their arguments from torch's stack. What torch makes of a typed kernel takes
+// the compiler half a second for each signature; ops that are called now and then are registered in
+// this way, those that are called all the time as typed ones.
 #pragma once
 
 #include <torch/library.h>
@@ -15,10 +16,13 @@ namespace anyaccel::ops {
 template <auto kFunction>
 struct Boxed;
 
-/// Arguments are what a schema's str, int, float, bool and Tensor are in C++; the result is one of them, a vector of them, or none.
+/// Arguments are what a schema's str, int, float, bool and Tensor are in C++; the result is one of
+/// them, a vector of them, or none.
 template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
 struct Boxed<kFunction> {
-  static void call(torch::jit::Stack& stack) { take(stack, std::index_sequence_for<Arguments...>()); }
+  static void call(torch::jit::Stack& stack) {
+    take(stack, std::index_sequence_for<Arguments...>());
+  }
 
  private:
   template <class T>
@@ -53,7 +57,8 @@ struct Boxed<kFunction> {
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   explicit BoxedKernel(void (*call)(torch::jit::Stack&)) : call_(call) {}
-  void operator()(const c10::OperatorHandle& /*op*/, c10::DispatchKeySet /*keys*/, torch::jit::Stack* stack) {
+  void operator()(const c10::OperatorHandle& /*op*/, c10::DispatchKeySet /*keys*/,
+                  torch::jit::Stack* stack) {
     call_(*stack);
   }
 
@@ -61,8 +66,10 @@ class BoxedKernel final : public c10::OperatorKernel {
   void (*call_)(torch::jit::Stack&);
 };
 
-inline void define_boxed(torch::Library& library, const char* schema, void (*call)(torch::jit::Stack&)) {
-  library.def(schema, torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(call)));
+inline void define_boxed(torch::Library& library, const char* schema,
+                         void (*call)(torch::jit::Stack&)) {
+  library.def(schema,
+              torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(call)));
 }
 
 /// `define<&function>(library, "name(str group) -> int")`.

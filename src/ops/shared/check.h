@@ -1,4 +1,5 @@
-// Errors of the ops, for Python a ValueError: `[where] what; got X, want Y; do Z`. Nothing was changed when one is thrown.
+// Errors of the ops, for Python a ValueError: `[where] what; got X, want Y; do Z`. Nothing was
+// changed when one is thrown.
 #pragma once
 
 #include <string>
@@ -8,11 +9,13 @@
 
 namespace anyaccel::ops {
 
-[[noreturn]] inline void fail_argument(std::string_view where, const std::string& what, const std::string& got,
-                                       const std::string& want, const std::string& hint = {}) {
+[[noreturn]] inline void fail_argument(std::string_view where, const std::string& what,
+                                       const std::string& got, const std::string& want,
+                                       const std::string& hint = {}) {
   std::string text = "[" + std::string(where) + "] " + what + "; got " + got + ", want " + want;
   if (!hint.empty()) text += "; " + hint;
-  throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(text));
+  throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
+                        std::move(text));
 }
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,5 @@
-// Checks of tensors in a device's memory, and the stream that kernels go to. Through c10 alone: no device's headers are needed.
+// Checks of tensors in a device's memory, and the stream that kernels go to. Through c10 alone: no
+// device's headers are needed.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>
@@ -14,14 +15,17 @@
 namespace anyaccel::ops {
 
 /// `tensor` lies beside `params`: on its device, in its shape, without gaps.
-inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor,
+                            const at::Tensor& params) {
   if (tensor.device() != params.device())
-    fail_argument(where, std::string(name) + " is on another device than the parameters", words(tensor), words(params));
+    fail_argument(where, std::string(name) + " is on another device than the parameters",
+                  words(tensor), words(params));
   check_shape(where, name, tensor, params);
 }
 
 /// One launch serves one device.
-inline void check_same_device(const char* where, const at::Tensor& params, const at::Tensor& first) {
+inline void check_same_device(const char* where, const at::Tensor& params,
+                              const at::Tensor& first) {
   if (params.device() != first.device())
     fail_argument(where, "the parameters are on several devices", words(params), words(first),
                   "make a call for each device");
@@ -38,7 +42,8 @@ inline void check_equal_lengths(const char* where, at::TensorList params,
                                 std::initializer_list<at::TensorList> others) {
   for (const at::TensorList& list : others)
     if (list.size() != params.size())
-      fail_argument(where, "the lists differ in length", std::to_string(list.size()), std::to_string(params.size()));
+      fail_argument(where, "the lists differ in length", std::to_string(list.size()),
+                    std::to_string(params.size()));
 }
 
 /// The device's own handle of the stream that is current there.
@@ -48,7 +53,8 @@ inline void* current_stream(c10::Device device) {
 
 /// What a kernel's launch said; null is nothing.
 inline void check_launch(const char* where, const char* problem) {
-  TORCH_CHECK(problem == nullptr, "[", where, "] the device refused the kernel; got ", problem ? problem : "");
+  TORCH_CHECK(problem == nullptr, "[", where, "] the device refused the kernel; got ",
+              problem ? problem : "");
 }
 
 }  // namespace anyaccel::ops

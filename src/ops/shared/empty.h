@@ -1,5 +1,5 @@
-// at::empty() for sources of ops: torch's own header for it reads every backend's generators and hooks, which takes the compiler half
-// as long as all of Tensor.h.
+// at::empty() for sources of ops: torch's own header for it reads every backend's generators and
+// hooks, which takes the compiler half as long as all of Tensor.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,9 @@ namespace anyaccel::ops {
 /// The same call as at::empty(sizes, options).
 inline at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return at::_ops::empty_memory_format::call(
-      c10::fromIntArrayRefSlow(sizes), c10::optTypeMetaToScalarType(options.dtype_opt()), options.layout_opt(),
-      options.device_opt(), options.pinned_memory_opt(), options.memory_format_opt());
+      c10::fromIntArrayRefSlow(sizes), c10::optTypeMetaToScalarType(options.dtype_opt()),
+      options.layout_opt(), options.device_opt(), options.pinned_memory_opt(),
+      options.memory_format_opt());
 }
 
 }  // namespace anyaccel::ops

@@ -1,6 +1,7 @@
-// anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside what base's does (the message has one
-// home, sdk/error_message.h) it remembers the code, which torch drops on the way to Python.
-// Hidden: each library of an op uses its own constructor, also in a process that has loaded base.
+// anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside
+// what base's does (the message has one home, sdk/error_message.h) it remembers the code, which
+// torch drops on the way to Python. Hidden: each library of an op uses its own constructor, also in
+// a process that has loaded base.
 #define ANYACCEL_API
 #include "ops/shared/error.h"
 
@@ -16,7 +17,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Errors are thrown seldom and asked for at once, but wait() of many requests makes many before the first of them is thrown.
+/// Errors are thrown seldom and asked for at once, but wait() of many requests makes many before
+/// the first of them is thrown.
 constexpr std::size_t kRemembered = 256;
 
 struct Made {

@@ -1,5 +1,5 @@
-// Errors of ops that say which kind they are. In Python torch makes each a RuntimeError before our own module sees it, so the
-// op's Python file asks for the kind and raises anyaccel.Error.
+// Errors of ops that say which kind they are. In Python torch makes each a RuntimeError before our
+// own module sees it, so the op's Python file asks for the kind and raises anyaccel.Error.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// The code of an Error with this message that this library made lately, on any thread; -1 when there was none.
+/// The code of an Error with this message that this library made lately, on any thread; -1 when
+/// there was none.
 std::int64_t error_code_of(const std::string& message) noexcept;
 
 }  // namespace anyaccel::ops

@@ -39,7 +39,8 @@ inline void check_on_host(std::string_view where, const char* name, const at::Te
 }
 
 /// `tensor` is dense and lies where `first` does, whatever device that is.
-inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor, const at::Tensor& first) {
+inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor,
+                           const at::Tensor& first) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
     fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
   if (tensor.device() != first.device())
@@ -47,45 +48,51 @@ inline void check_dense_on(const char* where, const char* name, const at::Tensor
 }
 
 /// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
-inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params) {
+inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor,
+                        const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())
-    fail_argument(where, std::string("the shape of ") + name + " differs from the parameters'", words(tensor),
-                  words(params));
+    fail_argument(where, std::string("the shape of ") + name + " differs from the parameters'",
+                  words(tensor), words(params));
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
-    fail_argument(where, std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+    fail_argument(where,
+                  std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
                   "strides " + c10::str(tensor.strides()), "contiguous tensors",
                   "call contiguous() and copy the result back");
 }
 
-/// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements in the same order and
-/// without gaps. With `on_host` false (meta tensors, whose shapes may be symbols) only that it is dense.
-inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor, const at::Tensor& params,
-                         bool on_host) {
+/// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements
+/// in the same order and without gaps. With `on_host` false (meta tensors, whose shapes may be
+/// symbols) only that it is dense.
+inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor,
+                         const at::Tensor& params, bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one like the parameters");
+    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor),
+                  "one like the parameters");
   if (!on_host) return;
   check_on_host(where, name, tensor);
   check_shape(where, name, tensor, params);
 }
 
 /// Type of the state and gradients beside that of the parameters.
-inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor, Element params) {
+inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor,
+                              Element params) {
   const Element element = element_of(where, name, tensor);
   if (element != Element::f32 && element != params)
-    fail_argument(where, std::string("the dtype of ") + name + " fits no parameters of this dtype", words(tensor),
-                  "float32 or the parameters' dtype");
+    fail_argument(where, std::string("the dtype of ") + name + " fits no parameters of this dtype",
+                  words(tensor), "float32 or the parameters' dtype");
   return element;
 }
 
-/// The memory of a tensor that an op changes in place. Autograd is told, so that a backward that saved the tensor refuses
-/// instead of reading what it has become.
+/// The memory of a tensor that an op changes in place. Autograd is told, so that a backward that
+/// saved the tensor refuses instead of reading what it has become.
 inline void* changed_memory(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   return tensor.mutable_data_ptr();
 }
 
-inline void check_number(std::string_view where, const char* name, double value, bool right, const char* want) {
+inline void check_number(std::string_view where, const char* name, double value, bool right,
+                         const char* want) {
   if (!right || !std::isfinite(value))
     fail_argument(where, std::string(name) + " is out of range", std::to_string(value), want);
 }

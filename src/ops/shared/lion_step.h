@@ -6,8 +6,8 @@
 
 namespace anyaccel::ops {
 
-inline void check_lion_numbers(const char* where, std::int64_t step, double lr, double beta1, double beta2,
-                               double weight_decay) {
+inline void check_lion_numbers(const char* where, std::int64_t step, double lr, double beta1,
+                               double beta2, double weight_decay) {
   check_step(where, step, 0);
   check_number(where, "lr", lr, true, "a finite number");
   check_beta(where, "beta1", beta1);
@@ -16,8 +16,9 @@ inline void check_lion_numbers(const char* where, std::int64_t step, double lr, 
 }
 
 /// Checks all tensors of the lists, then updates them in one loop.
-inline void lion_step_lists(const char* where, const LionConstants& constants, at::TensorList params,
-                            at::TensorList grads, at::TensorList exp_avg, bool on_host) {
+inline void lion_step_lists(const char* where, const LionConstants& constants,
+                            at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
+                            bool on_host) {
   one_state_step_lists({where, "exp_avg"}, lion_update, constants, params, grads, exp_avg, on_host);
 }
 

@@ -17,8 +17,9 @@ struct OneStateNames {
 };
 
 /// All checks of one tensor; what the kernels work on, still without addresses.
-inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Tensor& params, const at::Tensor& grads,
-                                        const at::Tensor& states, bool on_host) {
+inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Tensor& params,
+                                        const at::Tensor& grads, const at::Tensor& states,
+                                        bool on_host) {
   check_beside(names.where, "params", params, params, on_host);
   check_beside(names.where, "grads", grads, params, on_host);
   check_beside(names.where, names.state, states, params, on_host);
@@ -37,13 +38,16 @@ inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const 
   arrays.states = changed_memory(states);
 }
 
-/// Checks all tensors of the lists, then calls kernel(isa, constants, arrays, begin, end) for ranges of them in one loop.
+/// Checks all tensors of the lists, then calls kernel(isa, constants, arrays, begin, end) for
+/// ranges of them in one loop.
 template <typename Constants, typename Kernel>
-void one_state_step_lists(const OneStateNames& names, const Kernel& kernel, const Constants& constants,
-                          at::TensorList params, at::TensorList grads, at::TensorList states, bool on_host) {
+void one_state_step_lists(const OneStateNames& names, const Kernel& kernel,
+                          const Constants& constants, at::TensorList params, at::TensorList grads,
+                          at::TensorList states, bool on_host) {
   if (grads.size() != params.size() || states.size() != params.size())
     fail_argument(names.where, "the lists differ in length",
-                  c10::str(params.size(), ", ", grads.size(), ", ", states.size()), "equal lengths");
+                  c10::str(params.size(), ", ", grads.size(), ", ", states.size()),
+                  "equal lengths");
   std::vector<OneStateArrays> arrays;
   std::vector<std::int64_t> sizes;
   arrays.reserve(params.size());
@@ -56,9 +60,10 @@ void one_state_step_lists(const OneStateNames& names, const Kernel& kernel, cons
     sizes.push_back(params[i].numel());
   }
   const Isa isa = best_isa();
-  parallel_elements(
-      sizes.data(), sizes.size(), optimizer_grain,
-      [&](std::size_t i, std::int64_t begin, std::int64_t end) { kernel(isa, constants, arrays[i], begin, end); });
+  parallel_elements(sizes.data(), sizes.size(), optimizer_grain,
+                    [&](std::size_t i, std::int64_t begin, std::int64_t end) {
+                      kernel(isa, constants, arrays[i], begin, end);
+                    });
 }
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,5 @@
-// The optimizers that Python made by number, as DeepSpeed's do: create_x(id, ...) ... destroy_x(id).
+// The optimizers that Python made by number, as DeepSpeed's do: create_x(id, ...) ...
+// destroy_x(id).
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ class OptimizerIds {
     const std::lock_guard lock(mutex_);
     const auto place = kept_.find(id);
     if (place == kept_.end())
-      fail_argument(where, "there is no optimizer of this id", std::to_string(id), "one that was created");
+      fail_argument(where, "there is no optimizer of this id", std::to_string(id),
+                    "one that was created");
     return place->second;
   }
 

@@ -26,17 +26,21 @@ inline std::int64_t allowed_processors() noexcept {
   return 1 << 20;
 }
 
-/// Calls function(array, begin, end), which must not throw, for ranges that together are all elements of all arrays;
-/// `sizes[array]` elements each. Threads are torch's, never more than at::get_num_threads() or than the processors allowed,
-/// and none for less than `grain` elements for each. The same thread has the same elements in each call, so that what fits
-/// its cache stays. Ranges begin at multiples of `block`: whole cache lines of all types, and whole vectors.
+/// Calls function(array, begin, end), which must not throw, for ranges that together are all
+/// elements of all arrays; `sizes[array]` elements each. Threads are torch's, never more than
+/// at::get_num_threads() or than the processors allowed, and none for less than `grain` elements
+/// for each. The same thread has the same elements in each call, so that what fits its cache stays.
+/// Ranges begin at multiples of `block`: whole cache lines of all types, and whole vectors.
 template <typename Function>
-void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain, const Function& function,
-                       std::int64_t block = 256) {
+void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain,
+                       const Function& function, std::int64_t block = 256) {
   std::int64_t total = 0;
   for (std::size_t i = 0; i < arrays; ++i) total += sizes[i];
-  std::int64_t threads = total < 2 * grain ? 1 : std::min<std::int64_t>(at::get_num_threads(), total / grain);
-  if (threads > 1) threads = at::in_parallel_region() || !GOMP_parallel ? 1 : std::min(threads, allowed_processors());
+  std::int64_t threads =
+      total < 2 * grain ? 1 : std::min<std::int64_t>(at::get_num_threads(), total / grain);
+  if (threads > 1)
+    threads =
+        at::in_parallel_region() || !GOMP_parallel ? 1 : std::min(threads, allowed_processors());
   if (threads == 1) {
     for (std::size_t i = 0; i < arrays; ++i)
       if (sizes[i]) function(i, std::int64_t{0}, sizes[i]);
@@ -53,12 +57,14 @@ void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64
     static void run(void* data) {
       const Region& region = *static_cast<const Region*>(data);
       const std::int64_t index = omp_get_thread_num();
-      const std::int64_t count = omp_get_num_threads();  // fewer than asked for, when there are no more
+      const std::int64_t count =
+          omp_get_num_threads();  // fewer than asked for, when there are no more
       const std::int64_t all = region.first.back();
       std::int64_t begin = all * index / count;
       const std::int64_t end = all * (index + 1) / count;
-      auto i = static_cast<std::size_t>(std::upper_bound(region.first.begin(), region.first.end(), begin) -
-                                        region.first.begin() - 1);
+      auto i = static_cast<std::size_t>(
+          std::upper_bound(region.first.begin(), region.first.end(), begin) - region.first.begin() -
+          1);
       for (; begin < end; ++i) {
         const std::int64_t stop = std::min(end, region.first[i + 1]);
         const std::int64_t offset = region.first[i];

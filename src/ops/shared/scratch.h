@@ -9,14 +9,16 @@
 
 namespace anyaccel::ops {
 
-/// `each` elements for as many threads as parallel_tasks() may use here; each thread's begin at a cache line.
+/// `each` elements for as many threads as parallel_tasks() may use here; each thread's begin at a
+/// cache line.
 template <typename T>
 class ScratchMemory {
  public:
   explicit ScratchMemory(std::int64_t each)
       : threads_(task_threads()),
         each_((each + 15) / 16 * 16),
-        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
+        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T),
+                            std::align_val_t{64})) {}
   ~ScratchMemory() { ::operator delete (at_, std::align_val_t{64}); }
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;

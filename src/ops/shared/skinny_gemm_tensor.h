@@ -1,4 +1,5 @@
-// Products of few rows with weights as tensors, by the decoder's kernels (kernels/decoder/products.cpp must be in the op).
+// Products of few rows with weights as tensors, by the decoder's kernels
+// (kernels/decoder/products.cpp must be in the op).
 #pragma once
 
 #include <algorithm>
@@ -15,10 +16,14 @@ constexpr std::int64_t max_few_wide_rows = 16;
 /// Smaller weights stay in the processor's cache, and LibTorch's product is as good.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
-/// to[rows][outputs] = rows[rows][inputs] (float32) times weight [outputs, inputs]; both are contiguous and of the host.
-inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element, float* to) {
+/// to[rows][outputs] = rows[rows][inputs] (float32) times weight [outputs, inputs]; both are
+/// contiguous and of the host.
+inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element,
+                                 float* to) {
   Matrix matrix;
-  matrix.format = element == Element::f32 ? Format::f32 : element == Element::bf16 ? Format::bf16 : Format::fp16;
+  matrix.format = element == Element::f32    ? Format::f32
+                  : element == Element::bf16 ? Format::bf16
+                                             : Format::fp16;
   matrix.outputs = weight.size(0), matrix.inputs = weight.size(1);
   matrix.weight = weight.const_data_ptr();
   const Isa isa = best_isa();
@@ -28,10 +33,11 @@ inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& row
   void* const prepared = reinterpret_cast<void*>((address + 63) / 64 * 64);
   prepare_rows(isa, matrix, rows.const_data_ptr<float>(), count, prepared);
   constexpr std::int64_t tile = 64;
-  parallel_tasks((matrix.outputs + tile - 1) / tile, task_threads(), [&](std::int64_t at, std::int64_t) {
-    const std::int64_t begin = at * tile, end = std::min(matrix.outputs, begin + tile);
-    multiply_rows(isa, matrix, prepared, count, begin, end, to + begin, matrix.outputs);
-  });
+  parallel_tasks(
+      (matrix.outputs + tile - 1) / tile, task_threads(), [&](std::int64_t at, std::int64_t) {
+        const std::int64_t begin = at * tile, end = std::min(matrix.outputs, begin + tile);
+        multiply_rows(isa, matrix, prepared, count, begin, end, to + begin, matrix.outputs);
+      });
 }
 
 }  // namespace anyaccel::ops

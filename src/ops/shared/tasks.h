@@ -7,15 +7,17 @@
 
 namespace anyaccel::ops {
 
-/// How many threads parallel_tasks() may use here: torch's, never more than the processors allowed. Inside of a parallel
-/// region it is 1. at::parallel_for would be a loop: its header has threads only under a compiler flag of OpenMP.
+/// How many threads parallel_tasks() may use here: torch's, never more than the processors allowed.
+/// Inside of a parallel region it is 1. at::parallel_for would be a loop: its header has threads
+/// only under a compiler flag of OpenMP.
 inline std::int64_t task_threads() noexcept {
   if (at::in_parallel_region() || !GOMP_parallel) return 1;
-  return std::max<std::int64_t>(1, std::min<std::int64_t>(at::get_num_threads(), allowed_processors()));
+  return std::max<std::int64_t>(
+      1, std::min<std::int64_t>(at::get_num_threads(), allowed_processors()));
 }
 
-/// Calls function(task, thread) for each task in [0, count), on at most `threads` threads, numbered from 0; a thread that is
-/// done takes the next task. It must not throw.
+/// Calls function(task, thread) for each task in [0, count), on at most `threads` threads, numbered
+/// from 0; a thread that is done takes the next task. It must not throw.
 template <typename Function>
 void parallel_tasks(std::int64_t count, std::int64_t threads, const Function& function) {
   threads = std::min(threads, count);
@@ -30,7 +32,8 @@ void parallel_tasks(std::int64_t count, std::int64_t threads, const Function& fu
 
     static void run(void* data) {
       Region& region = *static_cast<Region*>(data);
-      for (std::int64_t i; (i = region.next.fetch_add(1, std::memory_order_relaxed)) < region.count;)
+      for (std::int64_t i;
+           (i = region.next.fetch_add(1, std::memory_order_relaxed)) < region.count;)
         region.function(i, std::int64_t{omp_get_thread_num()});
     }
   };

@@ -12,8 +12,10 @@ namespace anyaccel::ops {
 
 namespace {
 
-// What process_group.h takes for granted: that its declaration is c10d's, which is told by including both, and this.
-static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) == sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
+// What process_group.h takes for granted: that its declaration is c10d's, which is told by
+// including both, and this.
+static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) ==
+              sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
 static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&
               std::is_base_of_v<c10::intrusive_ptr_target, torch::CustomClassHolder> &&
               sizeof(torch::CustomClassHolder) == sizeof(c10::intrusive_ptr_target));
@@ -36,14 +38,18 @@ std::string new_name() {
 
 }  // namespace
 
-ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::chrono::milliseconds timeout)
+ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                           std::chrono::milliseconds timeout)
     : group_(group), name_(new_name()) {
-  if (!group) throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "there is no process group"});
+  if (!group)
+    throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "there is no process group"});
   static const auto op = shm_op<Init>("shm_comm_init");
   c10d::register_process_group(name_, group_);
   try {
-    reason_ = op.call(name_, group->getRank(), group->getSize(), std::chrono::duration<double>(timeout).count());
-    static const auto pointers = shm_op<std::vector<std::int64_t>(const std::string&)>("shm_comm_pointer_call");
+    reason_ = op.call(name_, group->getRank(), group->getSize(),
+                      std::chrono::duration<double>(timeout).count());
+    static const auto pointers =
+        shm_op<std::vector<std::int64_t>(const std::string&)>("shm_comm_pointer_call");
     const auto found = pointers.call(name_);
     group_at_ = reinterpret_cast<void*>(found[0]);
     reduce_at_ = reinterpret_cast<ReduceAt*>(found[1]);
@@ -69,12 +75,14 @@ at::Tensor ShareMemComm::all_reduce(const at::Tensor& tensor, ReduceOp reduce) {
   return op.call(tensor, to_string(reduce), name_);
 }
 
-void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype, ReduceOp reduce) {
+void ShareMemComm::all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
+                              ReduceOp reduce) {
   reduce_at_(group_at_, in, out, count, static_cast<std::int8_t>(dtype), static_cast<int>(reduce));
 }
 
 at::Tensor ShareMemComm::all_gather(const at::Tensor& tensor) {
-  static const auto op = shm_op<at::Tensor(const at::Tensor&, const std::string&)>("shm_all_gather");
+  static const auto op =
+      shm_op<at::Tensor(const at::Tensor&, const std::string&)>("shm_all_gather");
   return op.call(tensor, name_);
 }
 
@@ -84,7 +92,8 @@ at::Tensor ShareMemComm::reduce_scatter(const at::Tensor& tensor, ReduceOp reduc
 }
 
 void ShareMemComm::broadcast_(const at::Tensor& tensor, std::int64_t source) {
-  static const auto op = shm_op<void(const at::Tensor&, std::int64_t, const std::string&)>("shm_broadcast_");
+  static const auto op =
+      shm_op<void(const at::Tensor&, std::int64_t, const std::string&)>("shm_broadcast_");
   op.call(tensor, source, name_);
 }
 

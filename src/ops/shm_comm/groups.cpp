@@ -29,7 +29,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: the system tells the others when this process ends
+  static auto* instance =
+      new Registry;  // never destroyed: the system tells the others when this process ends
   return *instance;
 }
 
@@ -41,11 +42,13 @@ c10::intrusive_ptr<ProcessGroup> process_group(const std::string& name) {
   }
 }
 
-/// The group when its process group is still the one of that name; forgets one that is not. The registry is locked.
+/// The group when its process group is still the one of that name; forgets one that is not. The
+/// registry is locked.
 std::shared_ptr<Group> current(Registry& state, const std::string& name) {
   const auto found = state.groups.find(name);
   if (found == state.groups.end()) return nullptr;
-  if (found->second.made_for._unsafe_get_target() == process_group(name).get()) return found->second.group;
+  if (found->second.made_for._unsafe_get_target() == process_group(name).get())
+    return found->second.group;
   state.groups.erase(found);
   return nullptr;
 }
@@ -84,7 +87,8 @@ GroupHandle* find_handle(const std::string& name) {
 std::shared_ptr<Group> group_of(const GroupHandle& handle) {
   if (auto group = handle.group.lock()) return group;
   throw Error(ErrorCode::invalid_state, "shm_comm",
-              {.what = "this group was closed, or its process group was destroyed", .got = "'" + handle.name + "'"});
+              {.what = "this group was closed, or its process group was destroyed",
+               .got = "'" + handle.name + "'"});
 }
 
 bool has_group(const std::string& name) {
@@ -93,13 +97,16 @@ bool has_group(const std::string& name) {
   return current(state, name) != nullptr;
 }
 
-std::string init_group(const std::string& name, std::int64_t rank, std::int64_t size, double timeout_seconds) {
+std::string init_group(const std::string& name, std::int64_t rank, std::int64_t size,
+                       double timeout_seconds) {
   constexpr const char* kWhere = "shm_comm_init";
   if (!(timeout_seconds > 0) || timeout_seconds > 1e9)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "no such timeout", .got = std::to_string(timeout_seconds) + " s", .want = "0 to 1e9"});
-  const auto timeout =
-      std::chrono::milliseconds(std::max<std::int64_t>(static_cast<std::int64_t>(timeout_seconds * 1000), 1));
+                {.what = "no such timeout",
+                 .got = std::to_string(timeout_seconds) + " s",
+                 .want = "0 to 1e9"});
+  const auto timeout = std::chrono::milliseconds(
+      std::max<std::int64_t>(static_cast<std::int64_t>(timeout_seconds * 1000), 1));
   auto& state = registry();
   std::shared_ptr<Group> there;
   {
@@ -132,7 +139,8 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
   group->communicator = std::move(connected.communicator);
   group->reason = connected.reason;
   const std::lock_guard lock(state.mutex);
-  state.groups.insert_or_assign(name, Entry{group, c10::weak_intrusive_ptr<ProcessGroup>(process_group(name))});
+  state.groups.insert_or_assign(
+      name, Entry{group, c10::weak_intrusive_ptr<ProcessGroup>(process_group(name))});
   if (state.chosen.empty()) state.chosen = name;
   return group->reason;
 }

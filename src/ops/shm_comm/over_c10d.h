@@ -1,5 +1,5 @@
-// The process group's own operations, where ranks share no memory. Only register.cpp includes this: the dispatcher's headers take the
-// compiler seconds, so one source reads them.
+// The process group's own operations, where ranks share no memory. Only register.cpp includes this:
+// the dispatcher's headers take the compiler seconds, so one source reads them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +36,8 @@ inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
   } catch (const std::exception& error) {
     problem = error.what();
   }
-  throw Error(ErrorCode::unavailable, "shm_comm", {.what = "the process group failed", .got = problem});
+  throw Error(ErrorCode::unavailable, "shm_comm",
+              {.what = "the process group failed", .got = problem});
 }
 
 /// These throw `unavailable` when the operator fails. `op`: c10d's name of a reduction.
@@ -57,7 +58,8 @@ inline bool is_plain(Kind kind, Reduce reduce) {
   switch (kind) {
     case Kind::f32:
     case Kind::f64:
-      return reduce == Reduce::sum || reduce == Reduce::avg || reduce == Reduce::product;  // not NaN's way
+      return reduce == Reduce::sum || reduce == Reduce::avg ||
+             reduce == Reduce::product;  // not NaN's way
     case Kind::i8:
     case Kind::u8:
     case Kind::i32:
@@ -75,8 +77,10 @@ inline const char* c10d_name(Reduce reduce) {
   }
 }
 
-/// What no backend reduces as it should: everybody gets all numbers, piece by piece, and reduces them in the order of ranks.
-inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce) {
+/// What no backend reduces as it should: everybody gets all numbers, piece by piece, and reduces
+/// them in the order of ranks.
+inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind,
+                            Reduce reduce) {
   const auto ranks = static_cast<std::size_t>(group.size);
   const auto most = kGathered / numbers.element_size();
   std::vector<const void*> sources(ranks);
@@ -91,8 +95,10 @@ inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind 
   }
 }
 
-/// Reduces numbers of `kind` in one dimension, in place, through the process group, with the meaning that Kernels::reduce has.
-inline void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind, Reduce reduce) {
+/// Reduces numbers of `kind` in one dimension, in place, through the process group, with the
+/// meaning that Kernels::reduce has.
+inline void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind,
+                             Reduce reduce) {
   const bool half = kind == Kind::f16 || kind == Kind::bf16;
   if (half && (reduce == Reduce::sum || reduce == Reduce::avg)) {
     const auto wide = numbers.to(at::kFloat);

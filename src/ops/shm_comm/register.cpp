@@ -54,24 +54,28 @@ std::pair<Kind, int> numbers(const char* where, ScalarType type) {
 
 void check_complex(const char* where, int parts, Reduce reduce) {
   if (parts == 2 && reduce != Reduce::sum && reduce != Reduce::avg)
-    throw Error(ErrorCode::unsupported, where,
-                {.what = "complex numbers can only be summed or averaged", .got = to_string(reduce)});
+    throw Error(
+        ErrorCode::unsupported, where,
+        {.what = "complex numbers can only be summed or averaged", .got = to_string(reduce)});
 }
 
 [[noreturn]] void fail_average(const char* where, ScalarType type) {
   throw Error(ErrorCode::unsupported, where,
-              {.what = "AVG requires a floating-point dtype", .got = c10::toString(type), .want = "a floating dtype"});
+              {.what = "AVG requires a floating-point dtype",
+               .got = c10::toString(type),
+               .want = "a floating dtype"});
 }
 
 Reduce reduction(const char* where, const std::string& name, ScalarType type) {
-  static const std::map<std::string, Reduce> kNames{{"sum", Reduce::sum},  {"avg", Reduce::avg},
-                                                    {"mean", Reduce::avg}, {"product", Reduce::product},
-                                                    {"min", Reduce::min},  {"max", Reduce::max}};
+  static const std::map<std::string, Reduce> kNames{
+      {"sum", Reduce::sum},         {"avg", Reduce::avg}, {"mean", Reduce::avg},
+      {"product", Reduce::product}, {"min", Reduce::min}, {"max", Reduce::max}};
   const auto found = kNames.find(name);
   if (found == kNames.end())
-    throw Error(
-        ErrorCode::invalid_argument, where,
-        {.what = "there is no such reduction", .got = "'" + name + "'", .want = "sum, avg, product, min or max"});
+    throw Error(ErrorCode::invalid_argument, where,
+                {.what = "there is no such reduction",
+                 .got = "'" + name + "'",
+                 .want = "sum, avg, product, min or max"});
   const auto reduce = found->second;
   const auto [kind, parts] = numbers(where, type);
   check_complex(where, parts, reduce);
@@ -88,7 +92,8 @@ struct Plain {
     tensor = same ? from : empty(from.sizes(), from.options().device(at::kCPU));
     if (!same && read) tensor.copy_(from);
   }
-  /// Writes the result back where it does not lie there already; where it does, autograd is told that it changed.
+  /// Writes the result back where it does not lie there already; where it does, autograd is told
+  /// that it changed.
   void finish(const Tensor& to) const {
     if (!same)
       to.copy_(tensor);
@@ -118,7 +123,8 @@ void reduce_plain(Group& group, const Tensor& tensor, Reduce reduce) {
   const std::lock_guard lock(group.mutex);
   if (group.communicator) {
     auto* const data = tensor.mutable_data_ptr();
-    group.communicator->all_reduce(data, data, static_cast<std::size_t>(tensor.numel() * parts), kind, reduce);
+    group.communicator->all_reduce(data, data, static_cast<std::size_t>(tensor.numel() * parts),
+                                   kind, reduce);
     return;
   }
   reduce_over_c10d(group, flat(tensor), kind, reduce);
@@ -186,14 +192,16 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
   const std::lock_guard lock(group->mutex);
   if (group->communicator) {
     const auto [kind, parts] = numbers("shm_reduce_scatter", self.scalar_type());
-    group->communicator->reduce_scatter(in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind,
-                                        reduce);
+    group->communicator->reduce_scatter(
+        in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind, reduce);
   } else {
     // As c10d's gloo does it too.
     const auto whole = in.same ? in.tensor.clone() : in.tensor;
     const auto part = result.numel();
-    reduce_over_c10d(*group, flat(whole), numbers("shm_reduce_scatter", self.scalar_type()).first, reduce);
-    out.tensor.view({-1}).copy_(whole.view({-1}).slice(0, group->rank * part, (group->rank + 1) * part));
+    reduce_over_c10d(*group, flat(whole), numbers("shm_reduce_scatter", self.scalar_type()).first,
+                     reduce);
+    out.tensor.view({-1}).copy_(
+        whole.view({-1}).slice(0, group->rank * part, (group->rank + 1) * part));
   }
   out.finish(result);
   return result;
@@ -242,19 +250,24 @@ bool offer_deepspeed_names(const std::string& group) {
   choose_group(group);
   const std::lock_guard lock(mutex);
   if (library != nullptr) return true;
-  if (c10::Dispatcher::singleton().findSchema({"deepspeed::inference_all_reduce_", ""})) return false;
-  library = new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
+  if (c10::Dispatcher::singleton().findSchema({"deepspeed::inference_all_reduce_", ""}))
+    return false;
+  library =
+      new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
   library->def("inference_all_reduce(Tensor self) -> Tensor",
                torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, inference_all_reduce));
   // Taken apart into the op above before it is traced or made functional.
   library->def("inference_all_reduce_(Tensor(a!) self) -> Tensor(a!)", inference_all_reduce_);
-  library->impl("inference_all_reduce", torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
+  library->impl("inference_all_reduce",
+                torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
   return true;
 }
 
 // The shortest way, for C++: a group's handle and a function, without dispatcher and tensor.
-void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype, int op) {
-  static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max};
+void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
+               int op) {
+  static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min,
+                                           Reduce::max};
   constexpr const char* kWhere = "ShareMemComm::all_reduce";
   const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
   auto& group = *held;
@@ -264,7 +277,8 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   check_complex(kWhere, parts, reduce);
   if (!can_reduce(kind, reduce)) fail_average(kWhere, type);
   if (count < 0)
-    throw Error(ErrorCode::invalid_argument, kWhere, {.what = "no such count", .got = std::to_string(count)});
+    throw Error(ErrorCode::invalid_argument, kWhere,
+                {.what = "no such count", .got = std::to_string(count)});
   const std::lock_guard lock(group.mutex);
   if (group.communicator) {
     group.communicator->all_reduce(in, out, static_cast<std::size_t>(count * parts), kind, reduce);
@@ -275,7 +289,8 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
 }
 
-/// The sum of float32 values in place, for ops that add up in the middle of their work; `idle(data)` is called while others are waited for.
+/// The sum of float32 values in place, for ops that add up in the middle of their work;
+/// `idle(data)` is called while others are waited for.
 void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
   const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
   auto& group = *held;
@@ -285,27 +300,31 @@ void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(voi
       if (communicator) communicator->set_idle({});
     }
   };
-  if (!group.communicator) return reduce_at(handle_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
+  if (!group.communicator)
+    return reduce_at(handle_at, values, values, count, static_cast<int>(ScalarType::Float), 0);
   const std::lock_guard lock(group.mutex);
   const Idling idling{group.communicator.get()};
   group.communicator->set_idle({idle, data});
-  group.communicator->all_reduce(values, values, static_cast<std::size_t>(count), Kind::f32, Reduce::sum);
+  group.communicator->all_reduce(values, values, static_cast<std::size_t>(count), Kind::f32,
+                                 Reduce::sum);
 }
 
 /// Addresses that hold for ever: a group's handle, reduce_at, sum_at.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
-  return {reinterpret_cast<std::int64_t>(find_handle(name)), reinterpret_cast<std::int64_t>(&reduce_at),
-          reinterpret_cast<std::int64_t>(&sum_at)};
+  return {reinterpret_cast<std::int64_t>(find_handle(name)),
+          reinterpret_cast<std::int64_t>(&reduce_at), reinterpret_cast<std::int64_t>(&sum_at)};
 }
 
-/// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every dtype on every CPU.
+/// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every
+/// dtype on every CPU.
 std::int64_t kernel_level() { return 2; }
 
 std::string reason(const std::string& name) { return find_group(name)->reason; }
 std::int64_t error_code(const std::string& message) { return error_code_of(message); }
 std::string kernel_name() { return kernels().name; }
 
-// Functions and not lambdas: what torch's templates make of a kernel is compiled once for each type, and a function's is its signature.
+// Functions and not lambdas: what torch's templates make of a kernel is compiled once for each
+// type, and a function's is its signature.
 void all_reduce_meta_(const Tensor& self, const std::string& op, const std::string& /*name*/) {
   reduction("shm_all_reduce_", op, self.scalar_type());
 }
@@ -324,10 +343,12 @@ Tensor reduce_scatter_meta(const Tensor& self, const std::string& op, const std:
   return empty(scattered_sizes(self, find_group(name)->size), self.options());
 }
 
-void broadcast_meta_(const Tensor& /*self*/, std::int64_t /*source*/, const std::string& /*name*/) {}
+void broadcast_meta_(const Tensor& /*self*/, std::int64_t /*source*/, const std::string& /*name*/) {
+}
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  define<&init_group>(m, "shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str");
+  define<&init_group>(m,
+                      "shm_comm_init(str group, int rank, int size, float timeout_seconds) -> str");
   define<&close_group>(m, "shm_comm_close(str group) -> ()");
   define<&has_group>(m, "shm_comm_has(str group) -> bool");
   define<&reason>(m, "shm_comm_reason(str group) -> str");

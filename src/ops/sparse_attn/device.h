@@ -1,5 +1,5 @@
-// Block-sparse attention of tensors in a device's memory, as launches of kernels/attention. Included by register_cuda.cpp, and by a test
-// that runs the launches on the host.
+// Block-sparse attention of tensors in a device's memory, as launches of kernels/attention.
+// Included by register_cuda.cpp, and by a test that runs the launches on the host.
 #pragma once
 
 #include "ATen/ops/ne.h"
@@ -13,7 +13,8 @@ namespace {
 [[maybe_unused]] void check_together(const Arguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor) {
     if (tensor.device() != g.q.device())
-      fail_argument(where, std::string(name) + " is on another device than the query", words(tensor), words(g.q));
+      fail_argument(where, std::string(name) + " is on another device than the query",
+                    words(tensor), words(g.q));
   };
   check("the key", g.k);
   check("the value", g.v);
@@ -34,24 +35,27 @@ void read_arguments(const Arguments& g, AttentionTensors<Real>& tensors) {
   launch.block = static_cast<int>(g.block);
   launch.blocks = g.layout.size(1);
   const Tensor there = g.layout.scalar_type() == at::kBool ? g.layout : at::ne(g.layout, 0);
-  launch.layout = static_cast<const unsigned char*>(tensors.kept(there.contiguous()).const_data_ptr());
+  launch.layout =
+      static_cast<const unsigned char*>(tensors.kept(there.contiguous()).const_data_ptr());
   launch.layout_head = g.layout.size(0) == 1 ? 0 : launch.blocks * launch.blocks;
   if (is_given(g.rpe)) launch.bias[0] = tensors.added(*g.rpe, false);
-  if (is_given(g.attn_mask)) launch.bias[1] = tensors.added(*g.attn_mask, g.attn_mask_mode == "mul");
+  if (is_given(g.attn_mask))
+    launch.bias[1] = tensors.added(*g.attn_mask, g.attn_mask_mode == "mul");
   if (is_given(g.key_padding_mask)) {
     const Tensor& mask = *g.key_padding_mask;
-    launch.bias[2] =
-        tensors.added(mask.dim() == 2 ? mask.unsqueeze(1).unsqueeze(1) : mask, g.key_padding_mask_mode == "mul");
+    launch.bias[2] = tensors.added(mask.dim() == 2 ? mask.unsqueeze(1).unsqueeze(1) : mask,
+                                   g.key_padding_mask_mode == "mul");
   }
 }
 
 template <typename Real>
 std::tuple<Tensor, Tensor> forward_on_device(const Arguments& g, void* stream) {
-  AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3), g.q.scalar_type());
+  AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3),
+                                 g.q.scalar_type());
   read_arguments(g, tensors);
   const Tensor out = empty(g.q.sizes(), g.q.options());
-  const Tensor stats =
-      empty({g.q.size(0), g.q.size(1), g.q.size(2), 2}, g.q.options().dtype(c10::CppTypeToScalarType<Real>::value));
+  const Tensor stats = empty({g.q.size(0), g.q.size(1), g.q.size(2), 2},
+                             g.q.options().dtype(c10::CppTypeToScalarType<Real>::value));
   tensors.launch.out = tensors.writes(out);
   tensors.launch.stats = stats.mutable_data_ptr<Real>();
   tensors.forward(where, stream);
@@ -59,9 +63,10 @@ std::tuple<Tensor, Tensor> forward_on_device(const Arguments& g, void* stream) {
 }
 
 template <typename Real>
-Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats,
-                         bool rpe_grad, void* stream) {
-  AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3), g.q.scalar_type());
+Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out,
+                         const Tensor& stats, bool rpe_grad, void* stream) {
+  AttentionTensors<Real> tensors(g.q.size(0), g.q.size(1), g.q.size(2), g.q.size(3),
+                                 g.q.scalar_type());
   read_arguments(g, tensors);
   auto& launch = tensors.launch;
   const auto like = [](const Tensor& tensor) { return empty(tensor.sizes(), tensor.options()); };
@@ -73,7 +78,8 @@ Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tenso
   launch.dk = tensors.writes(dk);
   launch.dv = tensors.writes(dv);
   const auto reals = g.q.options().dtype(c10::CppTypeToScalarType<Real>::value);
-  // Freed when they are still to be used: torch's allocator gives them to later work of this stream only.
+  // Freed when they are still to be used: torch's allocator gives them to later work of this stream
+  // only.
   const Tensor delta = empty({g.q.size(0), g.q.size(1), g.q.size(2)}, reals);
   launch.delta = delta.mutable_data_ptr<Real>();
   Tensor drpe;
@@ -84,18 +90,22 @@ Grads backward_on_device(const Tensor& grad_out, const Arguments& g, const Tenso
     launch.drpe = drpe.mutable_data_ptr<Real>();
   }
   tensors.backward(where, stream);
-  return {dq, dk, dv, rpe_grad ? drpe.sum_to_size(g.rpe->sizes()).to(g.rpe->scalar_type()) : empty({0}, g.q.options())};
+  return {dq, dk, dv,
+          rpe_grad ? drpe.sum_to_size(g.rpe->sizes()).to(g.rpe->scalar_type())
+                   : empty({0}, g.q.options())};
 }
 
 std::tuple<Tensor, Tensor> sparse_forward_on_device(const Arguments& g, void* stream) {
-  return g.q.scalar_type() == at::kDouble ? forward_on_device<double>(g, stream) : forward_on_device<float>(g, stream);
+  return g.q.scalar_type() == at::kDouble ? forward_on_device<double>(g, stream)
+                                          : forward_on_device<float>(g, stream);
 }
 
-Grads sparse_backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats,
-                                bool rpe_grad, void* stream) {
+Grads sparse_backward_on_device(const Tensor& grad_out, const Arguments& g, const Tensor& out,
+                                const Tensor& stats, bool rpe_grad, void* stream) {
   rpe_grad = rpe_grad && is_given(g.rpe);
-  return g.q.scalar_type() == at::kDouble ? backward_on_device<double>(grad_out, g, out, stats, rpe_grad, stream)
-                                          : backward_on_device<float>(grad_out, g, out, stats, rpe_grad, stream);
+  return g.q.scalar_type() == at::kDouble
+             ? backward_on_device<double>(grad_out, g, out, stats, rpe_grad, stream)
+             : backward_on_device<float>(grad_out, g, out, stats, rpe_grad, stream);
 }
 
 }  // namespace

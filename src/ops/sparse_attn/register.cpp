@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks, conversions, threads, autograd.
+// Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks,
+// conversions, threads, autograd.
 #include <array>
 #include <limits>
 #include <vector>
@@ -41,14 +42,18 @@ struct Blocks {
       first.push_back(static_cast<std::int64_t>(columns.size()));
     }
   }
-  const std::int64_t* of_head(std::int64_t head) const { return first.data() + (heads == 1 ? 0 : head) * (rows + 1); }
+  const std::int64_t* of_head(std::int64_t head) const {
+    return first.data() + (heads == 1 ? 0 : head) * (rows + 1);
+  }
 };
 
-/// In the type of the arithmetic, head dimension contiguous and a multiple of 16: padded with zeros, which change no product.
+/// In the type of the arithmetic, head dimension contiguous and a multiple of 16: padded with
+/// zeros, which change no product.
 template <typename T>
 Tensor as_rows(const Tensor& tensor) {
   Tensor out = tensor.to(c10::CppTypeToScalarType<T>::value);
-  if (const std::int64_t over = out.size(3) % 16; over || !out.size(3)) out = at::constant_pad_nd(out, {0, 16 - over});
+  if (const std::int64_t over = out.size(3) % 16; over || !out.size(3))
+    out = at::constant_pad_nd(out, {0, 16 - over});
   return out.stride(3) == 1 ? out : out.contiguous();
 }
 
@@ -68,7 +73,8 @@ class Work {
     if (is_given(g.key_padding_mask)) {
       key_padding = g.key_padding_mask->to(type);
       if (g.key_padding_mask_mode == "mul")
-        key_padding = at::where(key_padding.eq(0), -std::numeric_limits<double>::infinity(), 0.0).to(type);
+        key_padding =
+            at::where(key_padding.eq(0), -std::numeric_limits<double>::infinity(), 0.0).to(type);
       key_padding = key_padding.expand({batch, length}).contiguous();
     }
   }
@@ -141,7 +147,8 @@ std::tuple<Tensor, Tensor> forward_as(const Arguments& g) {
 }
 
 template <typename T>
-Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out,
+                  const Tensor& stats, bool rpe_grad) {
   const Work<T> work(g);
   const Tensor grad = as_rows<T>(grad_out).contiguous();
   const Tensor rows = as_rows<T>(out).contiguous();
@@ -165,10 +172,10 @@ Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out,
       const std::int64_t slice = parts.slice(task);
       for (std::int64_t i = 0; i < work.heads(); ++i)
         if (drpe.slice(i) == slice)
-          attention_backward(
-              isa, work.head(i, out_at, stats_at),
-              {grad_at + i * size, to[0] + i * size, to[1] + i * size, to[2] + i * size, drpe.of(slice), length},
-              parts.square(step, task), scratch.of(thread));
+          attention_backward(isa, work.head(i, out_at, stats_at),
+                             {grad_at + i * size, to[0] + i * size, to[1] + i * size,
+                              to[2] + i * size, drpe.of(slice), length},
+                             parts.square(step, task), scratch.of(thread));
     });
   return {cut(grads[0], g.q), cut(grads[1], g.k), cut(grads[2], g.v),
           rpe_grad ? drpe.result(*g.rpe) : at::empty({0}, g.q.options())};
@@ -191,7 +198,8 @@ std::tuple<Tensor, Tensor> forward_meta(SPARSE_ATTN_GIVEN) {
           at::empty_symint({sizes[0], sizes[1], sizes[2], 2}, q.options().dtype(type))};
 }
 
-Grads backward_cpu(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+Grads backward_cpu(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out,
+                   const Tensor& stats, bool rpe_grad) {
   const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);
@@ -207,7 +215,8 @@ Grads backward_meta(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tenso
   const auto like = [](const Tensor& tensor) {
     return at::empty_like(tensor, tensor.options(), at::MemoryFormat::Contiguous);
   };
-  return {like(q), like(k), like(v), rpe_grad && is_given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
+  return {like(q), like(k), like(v),
+          rpe_grad && is_given(rpe) ? like(*rpe) : at::empty({0}, q.options())};
 }
 
 Tensor attention(SPARSE_ATTN_GIVEN) {
@@ -225,30 +234,36 @@ class Attention : public torch::autograd::Function<Attention> {
                                .findSchemaOrThrow("anyaccel::_sparse_attention_forward", "")
                                .typed<std::tuple<Tensor, Tensor>(SPARSE_ATTN_GIVEN)>();
     auto [out, stats] = op.call(SPARSE_ATTN_PASSED);
-    const auto or_none = [](const OptionalTensor& tensor) { return is_given(tensor) ? *tensor : Tensor(); };
+    const auto or_none = [](const OptionalTensor& tensor) {
+      return is_given(tensor) ? *tensor : Tensor();
+    };
     context->save_for_backward(
         {q, k, v, layout, or_none(rpe), or_none(key_padding_mask), or_none(attn_mask), out, stats});
     context->saved_data["block"] = block;
     if (scale) context->saved_data["scale"] = *scale;
-    context->saved_data["modes"] = std::string(key_padding_mask_mode) + "," + std::string(attn_mask_mode);
+    context->saved_data["modes"] =
+        std::string(key_padding_mask_mode) + "," + std::string(attn_mask_mode);
     return out;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const auto optional = [&](std::size_t i) { return saved[i].defined() ? OptionalTensor(saved[i]) : std::nullopt; };
+    const auto optional = [&](std::size_t i) {
+      return saved[i].defined() ? OptionalTensor(saved[i]) : std::nullopt;
+    };
     const std::string modes = context->saved_data["modes"].toStringRef();
     const auto& data = context->saved_data;
     const auto scale = data.find("scale");
-    static const auto op = c10::Dispatcher::singleton()
-                               .findSchemaOrThrow("anyaccel::_sparse_attention_backward", "")
-                               .typed<Grads(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tensor&, bool)>();
-    auto [dq, dk, dv, drpe] =
-        op.call(grads[0], saved[0], saved[1], saved[2], saved[3], data.at("block").toInt(),
-                scale == data.end() ? std::nullopt : std::optional<double>(scale->second.toDouble()), optional(4),
-                optional(5), optional(6), modes.substr(0, 3), modes.substr(4), saved[7], saved[8],
-                saved[4].defined() && context->needs_input_grad(4));
+    static const auto op =
+        c10::Dispatcher::singleton()
+            .findSchemaOrThrow("anyaccel::_sparse_attention_backward", "")
+            .typed<Grads(const Tensor&, SPARSE_ATTN_GIVEN, const Tensor&, const Tensor&, bool)>();
+    auto [dq, dk, dv, drpe] = op.call(
+        grads[0], saved[0], saved[1], saved[2], saved[3], data.at("block").toInt(),
+        scale == data.end() ? std::nullopt : std::optional<double>(scale->second.toDouble()),
+        optional(4), optional(5), optional(6), modes.substr(0, 3), modes.substr(4), saved[7],
+        saved[8], saved[4].defined() && context->needs_input_grad(4));
     const Tensor none;
     return {dq, dk, dv, none, none, none, saved[4].defined() ? drpe : none, none, none, none, none};
   }
@@ -257,40 +272,44 @@ class Attention : public torch::autograd::Function<Attention> {
 Tensor attention_autograd(SPARSE_ATTN_GIVEN) {
   for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
     if (is_given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
-      fail_argument(where, "a mask wants a gradient", (*mask)->toString(), "a mask without requires_grad",
-                    "give what is learned as rpe");
+      fail_argument(where, "a mask wants a gradient", (*mask)->toString(),
+                    "a mask without requires_grad", "give what is learned as rpe");
   return Attention::apply(SPARSE_ATTN_PASSED);
 }
 
-Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t block, std::int64_t seq_len,
-                 bool different_layout_per_head, at::IntArrayRef local_window_blocks,
-                 at::IntArrayRef global_block_indices, at::OptionalIntArrayRef global_block_end_indices,
-                 std::int64_t num_local_blocks, std::int64_t num_global_blocks, std::int64_t num_random_blocks,
+Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t block,
+                 std::int64_t seq_len, bool different_layout_per_head,
+                 at::IntArrayRef local_window_blocks, at::IntArrayRef global_block_indices,
+                 at::OptionalIntArrayRef global_block_end_indices, std::int64_t num_local_blocks,
+                 std::int64_t num_global_blocks, std::int64_t num_random_blocks,
                  std::int64_t num_sliding_window_blocks, std::int64_t num_different_global_patterns,
                  c10::string_view attention, bool horizontal_global_attention, std::int64_t seed,
                  std::optional<at::Device> device) {
-  const LayoutOptions options{std::string(kind),
-                              num_heads,
-                              block,
-                              seq_len,
-                              different_layout_per_head,
-                              local_window_blocks.vec(),
-                              global_block_indices.vec(),
-                              global_block_end_indices ? std::optional(global_block_end_indices->vec()) : std::nullopt,
-                              num_local_blocks,
-                              num_global_blocks,
-                              num_random_blocks,
-                              num_sliding_window_blocks,
-                              num_different_global_patterns,
-                              std::string(attention),
-                              horizontal_global_attention,
-                              seed};
+  const LayoutOptions options{
+      std::string(kind),
+      num_heads,
+      block,
+      seq_len,
+      different_layout_per_head,
+      local_window_blocks.vec(),
+      global_block_indices.vec(),
+      global_block_end_indices ? std::optional(global_block_end_indices->vec()) : std::nullopt,
+      num_local_blocks,
+      num_global_blocks,
+      num_random_blocks,
+      num_sliding_window_blocks,
+      num_different_global_patterns,
+      std::string(attention),
+      horizontal_global_attention,
+      seed};
   if (std::string error = layout_error(options); !error.empty())
-    throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, std::move(error));
+    throw c10::ValueError({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)},
+                          std::move(error));
   const std::int64_t blocks = seq_len / block;
   const auto where_to = at::TensorOptions(at::kLong);
   // How torch asks for the shape alone.
-  if (device && device->is_meta()) return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
+  if (device && device->is_meta())
+    return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
   // torch refuses sizes that no memory has.
   Tensor out = at::empty({num_heads, blocks, blocks}, where_to);
   const auto made = make_layout(options);
@@ -300,7 +319,8 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
 
 #define ARGUMENTS                                                                                 \
   "Tensor q, Tensor k, Tensor v, Tensor layout, int block, float? scale=None, Tensor? rpe=None, " \
-  "Tensor? key_padding_mask=None, Tensor? attn_mask=None, str key_padding_mask_mode='add', str attn_mask_mode='mul'"
+  "Tensor? key_padding_mask=None, Tensor? attn_mask=None, str key_padding_mask_mode='add', str "  \
+  "attn_mask_mode='mul'"
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("sparse_attention(" ARGUMENTS ") -> Tensor");
@@ -308,16 +328,22 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("_sparse_attention_backward(Tensor grad_out, " ARGUMENTS
         ", *, Tensor out, Tensor stats, bool rpe_grad) -> (Tensor, Tensor, Tensor, Tensor)");
   m.def(
-      "sparse_attention_layout(str kind, int num_heads, int block, int seq_len, bool different_layout_per_head=False, "
-      "int[] local_window_blocks=[4], int[] global_block_indices=[0], int[]? global_block_end_indices=None, "
-      "int num_local_blocks=4, int num_global_blocks=1, int num_random_blocks=0, int num_sliding_window_blocks=3, "
-      "int num_different_global_patterns=1, str attention='bidirectional', bool horizontal_global_attention=False, "
+      "sparse_attention_layout(str kind, int num_heads, int block, int seq_len, bool "
+      "different_layout_per_head=False, "
+      "int[] local_window_blocks=[4], int[] global_block_indices=[0], int[]? "
+      "global_block_end_indices=None, "
+      "int num_local_blocks=4, int num_global_blocks=1, int num_random_blocks=0, int "
+      "num_sliding_window_blocks=3, "
+      "int num_different_global_patterns=1, str attention='bidirectional', bool "
+      "horizontal_global_attention=False, "
       "int seed=0, *, Device? device=None) -> Tensor",
       torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, layout_op));
 }
 
 // What is called by users is the same on every device: its first half.
-TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) { m.impl("sparse_attention", attention); }
+TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
+  m.impl("sparse_attention", attention);
+}
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
   m.impl("_sparse_attention_forward", forward_cpu);

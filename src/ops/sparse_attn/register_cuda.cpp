@@ -14,7 +14,8 @@ std::tuple<Tensor, Tensor> forward_cuda(SPARSE_ATTN_GIVEN) {
   return sparse_forward_on_device(g, current_stream(q.device()));
 }
 
-Grads backward_cuda(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out, const Tensor& stats, bool rpe_grad) {
+Grads backward_cuda(const Tensor& grad_out, SPARSE_ATTN_GIVEN, const Tensor& out,
+                    const Tensor& stats, bool rpe_grad) {
   const Arguments g{SPARSE_ATTN_PASSED};
   check_types(g);
   check_sizes(g);

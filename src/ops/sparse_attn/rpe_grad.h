@@ -7,7 +7,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// While it is made it has rpe's own batch entries and heads, and is whole in the rest. All heads of a slice add to one part.
+/// While it is made it has rpe's own batch entries and heads, and is whole in the rest. All heads
+/// of a slice add to one part.
 template <typename T>
 class RpeGrad {
  public:
@@ -20,13 +21,17 @@ class RpeGrad {
     grad_ = at::zeros({batches_, rpe_heads_, length_, length_}, options);
     at_ = grad_.template mutable_data_ptr<T>();
   }
-  std::int64_t slices(std::int64_t all_heads) const { return wanted_ ? batches_ * rpe_heads_ : all_heads; }
+  std::int64_t slices(std::int64_t all_heads) const {
+    return wanted_ ? batches_ * rpe_heads_ : all_heads;
+  }
   std::int64_t slice(std::int64_t head) const {
     if (!wanted_) return head;
     return (batches_ > 1 ? head / heads_ * rpe_heads_ : 0) + (rpe_heads_ > 1 ? head % heads_ : 0);
   }
   T* of(std::int64_t slice) const { return wanted_ ? at_ + slice * length_ * length_ : nullptr; }
-  Tensor result(const Tensor& rpe) const { return grad_.sum_to_size(rpe.sizes()).to(rpe.scalar_type()); }
+  Tensor result(const Tensor& rpe) const {
+    return grad_.sum_to_size(rpe.sizes()).to(rpe.scalar_type());
+  }
 
  private:
   std::int64_t heads_, length_, batches_ = 1, rpe_heads_ = 1;

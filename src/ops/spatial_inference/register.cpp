@@ -1,4 +1,5 @@
-// Registers torch.ops.anyaccel.{nhwc_bias_add, nhwc_bias_add_add, nhwc_bias_add_bias_add}: kernels of the host, shapes, autograd.
+// Registers torch.ops.anyaccel.{nhwc_bias_add, nhwc_bias_add_add, nhwc_bias_add_bias_add}: kernels
+// of the host, shapes, autograd.
 #include <vector>
 
 #include "ATen/ops/empty.h"
@@ -11,8 +12,9 @@
 namespace anyaccel::ops {
 namespace {
 
-#define GIVEN \
-  const Tensor &activation, const Tensor &bias, const OptionalTensor &other, const OptionalTensor &other_bias
+#define GIVEN                                                                \
+  const Tensor &activation, const Tensor &bias, const OptionalTensor &other, \
+      const OptionalTensor &other_bias
 #define PASSED activation, bias, other, other_bias
 
 constexpr std::int64_t grain = 32768;
@@ -24,9 +26,12 @@ void add_all(const BiasTensors& t, const Repeat& repeat, const Add& add) {
   const std::int64_t period = bias_period(t.channels());
   std::vector<Real> bias(static_cast<std::size_t>(period));
   repeat(t.of(t.bias), t.of(t.other_bias), t.channels(), period, bias.data());
-  const BiasAdd<Real> arguments{t.of(t.activation), t.of(t.other), t.out.mutable_data_ptr(), bias.data(), period};
+  const BiasAdd<Real> arguments{t.of(t.activation), t.of(t.other), t.out.mutable_data_ptr(),
+                                bias.data(), period};
   parallel_elements(
-      &size, 1, grain, [&](std::size_t, std::int64_t begin, std::int64_t end) { add(arguments, begin, end); }, period);
+      &size, 1, grain,
+      [&](std::size_t, std::int64_t begin, std::int64_t end) { add(arguments, begin, end); },
+      period);
 }
 
 Tensor bias_add_cpu(GIVEN) {
@@ -37,10 +42,14 @@ Tensor bias_add_cpu(GIVEN) {
   if (activation.scalar_type() == at::kDouble) {
     add_all<double>(
         t,
-        [](const void* one, const void* two, std::int64_t channels, std::int64_t period, double* to) {
-          repeat_bias(static_cast<const double*>(one), static_cast<const double*>(two), channels, period, to);
+        [](const void* one, const void* two, std::int64_t channels, std::int64_t period,
+           double* to) {
+          repeat_bias(static_cast<const double*>(one), static_cast<const double*>(two), channels,
+                      period, to);
         },
-        [](const BiasAdd<double>& add, std::int64_t begin, std::int64_t end) { bias_add(add, begin, end); });
+        [](const BiasAdd<double>& add, std::int64_t begin, std::int64_t end) {
+          bias_add(add, begin, end);
+        });
     return t.out;
   }
   const Isa isa = best_isa();
@@ -59,8 +68,9 @@ Tensor bias_add_meta(GIVEN) {
 }
 
 Tensor call(GIVEN) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("anyaccel::_nhwc_bias_add", "").typed<Tensor(GIVEN)>();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("anyaccel::_nhwc_bias_add", "")
+                             .typed<Tensor(GIVEN)>();
   return op.call(PASSED);
 }
 
@@ -69,14 +79,16 @@ class Add : public torch::autograd::Function<Add> {
   static Tensor forward(torch::autograd::AutogradContext* context, GIVEN) {
     const at::AutoDispatchBelowADInplaceOrView below;
     context->saved_data["channel"] = channel_dim(activation);
-    context->saved_data["added"] = std::int64_t{is_given(other)} + std::int64_t{is_given(other_bias)};
+    context->saved_data["added"] =
+        std::int64_t{is_given(other)} + std::int64_t{is_given(other_bias)};
     return call(PASSED);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const Tensor& grad = grads[0];
-    const std::int64_t channel = context->saved_data["channel"].toInt(), added = context->saved_data["added"].toInt();
+    const std::int64_t channel = context->saved_data["channel"].toInt(),
+                       added = context->saved_data["added"].toInt();
     Tensor of_bias;
     if (context->needs_input_grad(1) || (added == 2 && context->needs_input_grad(3))) {
       std::vector<std::int64_t> others;
@@ -104,11 +116,16 @@ Tensor nhwc_bias_add_bias_add(const Tensor& activation, const Tensor& bias, cons
 }
 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
-  m.def("_nhwc_bias_add(Tensor activation, Tensor bias, Tensor? other, Tensor? other_bias) -> Tensor");
+  m.def(
+      "_nhwc_bias_add(Tensor activation, Tensor bias, Tensor? other, Tensor? other_bias) -> "
+      "Tensor");
   m.def("nhwc_bias_add(Tensor activation, Tensor bias) -> Tensor", nhwc_bias_add);
-  m.def("nhwc_bias_add_add(Tensor activation, Tensor bias, Tensor other) -> Tensor", nhwc_bias_add_add);
-  m.def("nhwc_bias_add_bias_add(Tensor activation, Tensor bias, Tensor other, Tensor other_bias) -> Tensor",
-        nhwc_bias_add_bias_add);
+  m.def("nhwc_bias_add_add(Tensor activation, Tensor bias, Tensor other) -> Tensor",
+        nhwc_bias_add_add);
+  m.def(
+      "nhwc_bias_add_bias_add(Tensor activation, Tensor bias, Tensor other, Tensor other_bias) -> "
+      "Tensor",
+      nhwc_bias_add_bias_add);
 }
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("_nhwc_bias_add", bias_add_cpu); }

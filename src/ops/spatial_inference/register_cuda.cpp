@@ -15,7 +15,8 @@ Tensor bias_add_cuda(const Tensor& activation, const Tensor& bias, const Optiona
   const c10::DeviceGuard guard(activation.device());
   const BiasTensors t(g);
   const bool is_double = activation.scalar_type() == at::kDouble;
-  const Element element = is_double ? Element::f32 : element_of(where, "the activation", activation);
+  const Element element =
+      is_double ? Element::f32 : element_of(where, "the activation", activation);
   const BiasAddArrays arrays{.activation = t.of(t.activation),
                              .bias = t.of(t.bias),
                              .other = t.of(t.other),
@@ -23,7 +24,8 @@ Tensor bias_add_cuda(const Tensor& activation, const Tensor& bias, const Optiona
                              .out = t.out.mutable_data_ptr(),
                              .size = t.activation.numel(),
                              .channels = t.channels()};
-  check_launch(where, cuda_bias_add(arrays, element, is_double, current_stream(activation.device())));
+  check_launch(where,
+               cuda_bias_add(arrays, element, is_double, current_stream(activation.device())));
   return t.out;
 }
 

@@ -8,10 +8,11 @@ namespace {
 
 constexpr const char* where = "transformer_layer";
 
-void check_parameter(const TransformerArguments& g, const char* name, const Tensor& tensor, std::int64_t dim) {
+void check_parameter(const TransformerArguments& g, const char* name, const Tensor& tensor,
+                     std::int64_t dim) {
   if (tensor.scalar_type() != g.input.scalar_type() || tensor.dim() != dim)
-    fail_argument(where, std::string(name) + " has another dtype or number of dimensions", words(tensor),
-                  c10::str(g.input.scalar_type(), " with ", dim));
+    fail_argument(where, std::string(name) + " has another dtype or number of dimensions",
+                  words(tensor), c10::str(g.input.scalar_type(), " with ", dim));
 }
 
 void check_size(const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
@@ -28,7 +29,8 @@ std::array<const Tensor*, 13> tensors_of(const TransformerArguments& g) {
 
 void check_transformer(const TransformerArguments& g) {
   if (g.input.dim() != 3)
-    fail_argument(where, "the input is not 3-dimensional", words(g.input), "[batch, length, hidden]");
+    fail_argument(where, "the input is not 3-dimensional", words(g.input),
+                  "[batch, length, hidden]");
   if (g.input.scalar_type() != at::kDouble) element_of(where, "the input", g.input);
   check_parameter(g, "attn_qkvw", g.attn_qkvw, 2);
   check_parameter(g, "attn_qkvb", g.attn_qkvb, 1);
@@ -42,8 +44,11 @@ void check_transformer(const TransformerArguments& g) {
   check_parameter(g, "output_b", g.output_b, 1);
   check_parameter(g, "norm_w", g.norm_w, 1);
   check_parameter(g, "norm_b", g.norm_b, 1);
-  if (g.heads < 1) fail_argument(where, "the number of heads is out of range", std::to_string(g.heads), "1 or more");
-  for (const auto& [name, ratio] : {std::pair{"attn_dropout", g.attn_dropout}, {"hidden_dropout", g.hidden_dropout}})
+  if (g.heads < 1)
+    fail_argument(where, "the number of heads is out of range", std::to_string(g.heads),
+                  "1 or more");
+  for (const auto& [name, ratio] :
+       {std::pair{"attn_dropout", g.attn_dropout}, {"hidden_dropout", g.hidden_dropout}})
     check_number(where, name, ratio, ratio >= 0 && ratio < 1, "0 <= ratio < 1");
   check_not_negative(where, "eps", g.eps);
   if (g.gelu_approximate != "none" && g.gelu_approximate != "tanh")
@@ -59,8 +64,8 @@ void check_transformer_on_host(const TransformerArguments& g) {
 void check_transformer_sizes(const TransformerArguments& g) {
   const std::int64_t hidden = g.input.size(2), inter = g.inter_w.size(0);
   if (hidden % g.heads)
-    fail_argument(where, "the hidden size is not a multiple of the number of heads", std::to_string(hidden),
-                  "a multiple of " + std::to_string(g.heads));
+    fail_argument(where, "the hidden size is not a multiple of the number of heads",
+                  std::to_string(hidden), "a multiple of " + std::to_string(g.heads));
   check_size("attn_qkvw", g.attn_qkvw, {3 * hidden, hidden});
   check_size("attn_qkvb", g.attn_qkvb, {3 * hidden});
   check_size("attn_ow", g.attn_ow, {hidden, hidden});
@@ -79,22 +84,27 @@ void check_transformer_sizes(const TransformerArguments& g) {
   const Tensor& mask = *g.attention_mask;
   check_dense_on(where, "attention_mask", mask, g.input);
   const std::int64_t full[] = {g.input.size(0), g.heads, g.input.size(1), g.input.size(1)};
-  bool fits = mask.dim() <= 4 && (at::isFloatingType(mask.scalar_type()) || mask.scalar_type() == at::kBool);
-  for (std::int64_t i = 1; fits && i <= mask.dim(); ++i) fits = mask.size(-i) == 1 || mask.size(-i) == full[4 - i];
+  bool fits = mask.dim() <= 4 &&
+              (at::isFloatingType(mask.scalar_type()) || mask.scalar_type() == at::kBool);
+  for (std::int64_t i = 1; fits && i <= mask.dim(); ++i)
+    fits = mask.size(-i) == 1 || mask.size(-i) == full[4 - i];
   if (!fits)
     fail_argument(where, "attention_mask does not fit", words(mask),
-                  c10::str("numbers to add, or bool, that expand to [", full[0], ", ", full[1], ", ", full[2], ", ",
-                           full[3], "]"));
+                  c10::str("numbers to add, or bool, that expand to [", full[0], ", ", full[1],
+                           ", ", full[2], ", ", full[3], "]"));
 }
 
-void check_transformer_kept(const TransformerArguments& g, const Tensor& grad_out, const Tensor& output,
-                            const TransformerKept& kept) {
-  const std::int64_t batch = g.input.size(0), length = g.input.size(1), hidden = g.input.size(2), rows = batch * length;
+void check_transformer_kept(const TransformerArguments& g, const Tensor& grad_out,
+                            const Tensor& output, const TransformerKept& kept) {
+  const std::int64_t batch = g.input.size(0), length = g.input.size(1), hidden = g.input.size(2),
+                     rows = batch * length;
   const std::int64_t inter = g.inter_w.size(0);
   const bool pre = g.pre_layer_norm, sums = !g.normalize_invertible;
-  const auto check = [&](const char* name, const Tensor& tensor, at::IntArrayRef sizes, bool wanted, bool stats) {
+  const auto check = [&](const char* name, const Tensor& tensor, at::IntArrayRef sizes, bool wanted,
+                         bool stats) {
     if (!wanted) return;
-    const auto type = !stats || g.input.scalar_type() == at::kDouble ? g.input.scalar_type() : at::kFloat;
+    const auto type =
+        !stats || g.input.scalar_type() == at::kDouble ? g.input.scalar_type() : at::kFloat;
     check_dense_on(where, name, tensor, g.input);
     if (tensor.sizes() != sizes || tensor.scalar_type() != type ||
         (name != std::string_view("grad_out") && !tensor.is_contiguous()))

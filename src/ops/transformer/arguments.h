@@ -14,12 +14,13 @@ using OptionalTensor = std::optional<Tensor>;
 struct TransformerArguments {
   const Tensor& input;
   const OptionalTensor& attention_mask;
-  const Tensor &attn_qkvw, &attn_qkvb, &attn_ow, &attn_ob, &attn_nw, &attn_nb, &inter_w, &inter_b, &output_w, &output_b,
-      &norm_w, &norm_b;
+  const Tensor &attn_qkvw, &attn_qkvb, &attn_ow, &attn_ob, &attn_nw, &attn_nb, &inter_w, &inter_b,
+      &output_w, &output_b, &norm_w, &norm_b;
   std::int64_t heads;
   double attn_dropout, hidden_dropout, eps;
   std::int64_t seed;
-  bool pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint, stochastic_mode;
+  bool pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint,
+      stochastic_mode;
   c10::string_view gelu_approximate;
 
   bool has_mask() const { return attention_mask && attention_mask->defined(); }
@@ -27,31 +28,37 @@ struct TransformerArguments {
 };
 
 /// Their parameters and arguments, in the order of the struct.
-#define ANYACCEL_TRANSFORMER_GIVEN                                                                                 \
-  const Tensor &input, const OptionalTensor &attention_mask, const Tensor &attn_qkvw, const Tensor &attn_qkvb,     \
-      const Tensor &attn_ow, const Tensor &attn_ob, const Tensor &attn_nw, const Tensor &attn_nb,                  \
-      const Tensor &inter_w, const Tensor &inter_b, const Tensor &output_w, const Tensor &output_b,                \
-      const Tensor &norm_w, const Tensor &norm_b, std::int64_t heads, double attn_dropout, double hidden_dropout,  \
-      double eps, std::int64_t seed, bool pre_layer_norm, bool attn_dropout_checkpoint, bool normalize_invertible, \
-      bool gelu_checkpoint, bool stochastic_mode, c10::string_view gelu_approximate
-#define ANYACCEL_TRANSFORMER_PASSED                                                                            \
-  input, attention_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b, output_w, \
-      output_b, norm_w, norm_b, heads, attn_dropout, hidden_dropout, eps, seed, pre_layer_norm,                \
-      attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint, stochastic_mode, gelu_approximate
+#define ANYACCEL_TRANSFORMER_GIVEN                                                                \
+  const Tensor &input, const OptionalTensor &attention_mask, const Tensor &attn_qkvw,             \
+      const Tensor &attn_qkvb, const Tensor &attn_ow, const Tensor &attn_ob,                      \
+      const Tensor &attn_nw, const Tensor &attn_nb, const Tensor &inter_w, const Tensor &inter_b, \
+      const Tensor &output_w, const Tensor &output_b, const Tensor &norm_w, const Tensor &norm_b, \
+      std::int64_t heads, double attn_dropout, double hidden_dropout, double eps,                 \
+      std::int64_t seed, bool pre_layer_norm, bool attn_dropout_checkpoint,                       \
+      bool normalize_invertible, bool gelu_checkpoint, bool stochastic_mode,                      \
+      c10::string_view gelu_approximate
+#define ANYACCEL_TRANSFORMER_PASSED                                                                \
+  input, attention_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w,        \
+      inter_b, output_w, output_b, norm_w, norm_b, heads, attn_dropout, hidden_dropout, eps, seed, \
+      pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint,              \
+      stochastic_mode, gelu_approximate
 
-/// What the forward pass keeps for the backward pass: DeepSpeed's names. What an option drops is empty.
+/// What the forward pass keeps for the backward pass: DeepSpeed's names. What an option drops is
+/// empty.
 ///
-/// With pre_layer_norm: inp_norm = norm(input), add_res = input + attention, ff1_inp = norm(add_res). Without:
-/// add_res = input + attention, ff1_inp = norm(add_res), inp_norm = what the last norm was given. attn_stats is [batch, heads,
-/// length, 2], the two norms' stats are [batch * length, 2] (mean, 1 / deviation).
+/// With pre_layer_norm: inp_norm = norm(input), add_res = input + attention, ff1_inp =
+/// norm(add_res). Without: add_res = input + attention, ff1_inp = norm(add_res), inp_norm = what
+/// the last norm was given. attn_stats is [batch, heads, length, 2], the two norms' stats are
+/// [batch * length, 2] (mean, 1 / deviation).
 struct TransformerKept {
-  Tensor inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats, norm_stats;
+  Tensor inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats,
+      norm_stats;
 };
-using TransformerForward =
-    std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using TransformerForward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
+                                      Tensor, Tensor, Tensor, Tensor>;
 /// Of the input and of the twelve parameters.
-using TransformerBackward =
-    std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
+using TransformerBackward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
+                                       Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
 /// Types, dimensions and options; what meta tensors can be asked too.
 void check_transformer(const TransformerArguments& arguments);
@@ -61,11 +68,12 @@ void check_transformer_sizes(const TransformerArguments& arguments);
 void check_transformer_on_host(const TransformerArguments& arguments);
 
 /// What the backward pass is given beside the arguments.
-void check_transformer_kept(const TransformerArguments& arguments, const Tensor& grad_out, const Tensor& output,
-                            const TransformerKept& kept);
+void check_transformer_kept(const TransformerArguments& arguments, const Tensor& grad_out,
+                            const Tensor& output, const TransformerKept& kept);
 
 TransformerForward transformer_forward(const TransformerArguments& arguments, bool keep);
-TransformerBackward transformer_backward(const TransformerArguments& arguments, const Tensor& grad_out,
-                                         const Tensor& output, const TransformerKept& kept);
+TransformerBackward transformer_backward(const TransformerArguments& arguments,
+                                         const Tensor& grad_out, const Tensor& output,
+                                         const TransformerKept& kept);
 
 }  // namespace anyaccel::ops

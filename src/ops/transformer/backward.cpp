@@ -1,11 +1,13 @@
-// The layer's backward pass: the forward pass's steps in reverse, with masks of dropouts drawn again from the seed.
+// The layer's backward pass: the forward pass's steps in reverse, with masks of dropouts drawn
+// again from the seed.
 #include "ATen/ops/from_blob.h"
 #include "ops/transformer/layer.h"
 
 namespace anyaccel::ops {
 namespace {
 
-/// Sums over rows: each task has its own, so that the result does not depend on which thread did it.
+/// Sums over rows: each task has its own, so that the result does not depend on which thread did
+/// it.
 template <typename S>
 class RowSums {
  public:
@@ -14,10 +16,12 @@ class RowSums {
   /// `parts` sums of `columns` each.
   RowSums(const Layer<S>& layer, std::int64_t parts, std::int64_t columns)
       : layer_(layer),
-        tasks_((layer.rows + rows_of_task(layer.rows, columns) - 1) / rows_of_task(layer.rows, columns)),
+        tasks_((layer.rows + rows_of_task(layer.rows, columns) - 1) /
+               rows_of_task(layer.rows, columns)),
         columns_(columns),
         memory_(parts * columns, std::max<std::int64_t>(1, tasks_)) {
-    for (std::int64_t task = 0; task < memory_.threads(); ++task) std::fill_n(of(task), parts * columns, Real{0});
+    for (std::int64_t task = 0; task < memory_.threads(); ++task)
+      std::fill_n(of(task), parts * columns, Real{0});
   }
   Real* of(std::int64_t task) const { return memory_.of(task); }
   /// What all tasks' sums of a part come to; theirs are no more afterwards.
@@ -36,8 +40,9 @@ class RowSums {
   ThreadMemory<Real> memory_;
 };
 
-/// The gradients of the four weights, in one piece of memory that the last of them frees. When large pieces are freed one by one,
-/// malloc gives them back to the system, and fetches them anew page by page; from one piece it learns how much to keep.
+/// The gradients of the four weights, in one piece of memory that the last of them frees. When
+/// large pieces are freed one by one, malloc gives them back to the system, and fetches them anew
+/// page by page; from one piece it learns how much to keep.
 class WeightGrads {
  public:
   explicit WeightGrads(const TransformerArguments& g) {
@@ -78,7 +83,8 @@ template <typename S>
 void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Tensor& grad_out,
                     const Tensor& grad_qkv) {
   using Real = typename RealOf<S>::type;
-  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length, dim = layer.head_dim;
+  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length,
+                     dim = layer.head_dim;
   const S* const from = read<S>(kept.qkv);
   const S* const grads = read<S>(grad_out);
   // The kernel writes to neither of these two.
@@ -92,18 +98,21 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
   if (layer.in_place()) {
     if constexpr (std::is_same_v<S, Real>) {
       const ThreadMemory<Real> scratch(full_attention_scratch(padded));
-      parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
-        auto head = layer.head(index, stats);
-        head.q = from + offset(index, row);
-        head.k = head.q + hidden;
-        head.v = head.k + hidden;
-        head.row = row;
-        head.out = out + offset(index, hidden);
-        head.out_row = hidden;
-        Real* const at = to + offset(index, row);
-        full_attention_grad(layer.isa, head, {grads + offset(index, hidden), at, at + hidden, at + 2 * hidden, row},
-                            scratch.of(thread));
-      });
+      parallel_tasks(layer.heads(), scratch.threads(),
+                     [&](std::int64_t index, std::int64_t thread) {
+                       auto head = layer.head(index, stats);
+                       head.q = from + offset(index, row);
+                       head.k = head.q + hidden;
+                       head.v = head.k + hidden;
+                       head.row = row;
+                       head.out = out + offset(index, hidden);
+                       head.out_row = hidden;
+                       Real* const at = to + offset(index, row);
+                       full_attention_grad(
+                           layer.isa, head,
+                           {grads + offset(index, hidden), at, at + hidden, at + 2 * hidden, row},
+                           scratch.of(thread));
+                     });
     }
     return;
   }
@@ -111,7 +120,8 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
   const ThreadMemory<Real> scratch(own + 8 * each);
   parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
     Real* const at = scratch.of(thread) + own;
-    for (int i = 0; i < 3; ++i) gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
+    for (int i = 0; i < 3; ++i)
+      gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
     gather(layer, out + offset(index, hidden), hidden, at + 3 * each);
     gather(layer, grads + offset(index, hidden), hidden, at + 4 * each);
     auto head = layer.head(index, stats);
@@ -120,22 +130,25 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
     head.v = at + 2 * each;
     head.out = at + 3 * each;
     head.row = head.out_row = padded;
-    full_attention_grad(layer.isa, head, {at + 4 * each, at + 5 * each, at + 6 * each, at + 7 * each, padded},
+    full_attention_grad(layer.isa, head,
+                        {at + 4 * each, at + 5 * each, at + 6 * each, at + 7 * each, padded},
                         scratch.of(thread));
-    for (int i = 0; i < 3; ++i) scatter(layer, at + (5 + i) * each, to + offset(index, row) + i * hidden, row);
+    for (int i = 0; i < 3; ++i)
+      scatter(layer, at + (5 + i) * each, to + offset(index, row) + i * hidden, row);
   });
 }
 
 template <typename S>
-TransformerBackward backward_as(const TransformerArguments& g, const Tensor& grad_output, const Tensor& output,
-                                const TransformerKept& kept) {
+TransformerBackward backward_as(const TransformerArguments& g, const Tensor& grad_output,
+                                const Tensor& output, const TransformerKept& kept) {
   const Layer<S> layer(g);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
   const bool pre = g.pre_layer_norm, drops = layer.out_drop.threshold != 0;
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   WeightGrads weight_grads(g);
 
-  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
+  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second
+  // product.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const RowSums<S> last_sums(layer, 3, hidden);
@@ -143,21 +156,25 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
 
   Tensor grad_inter = layer.empty({rows, inter});
-  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(grad_inter), g.tanh()};
+  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b),
+                           write<S>(grad_inter), g.tanh()};
   Tensor ff2_inp = kept.ff2_inp;
   if (g.gelu_checkpoint) {
     ff2_inp = grad_inter;
-    parallel_rows(rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-      gelu(layer.isa, activation, begin, end);
-    });
+    parallel_rows(rows, inter,
+                  [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+                    gelu(layer.isa, activation, begin, end);
+                  });
   }
-  const Tensor grad_output_w = weight_grads.of(g.output_w), grad_inter_w = weight_grads.of(g.inter_w);
+  const Tensor grad_output_w = weight_grads.of(g.output_w),
+               grad_inter_w = weight_grads.of(g.inter_w);
   multiply(grad_output_w, grad_ff2.t(), ff2_inp);
   multiply_back(layer, grad_inter, grad_ff2, g.output_w);
   const RowSums<S> inter_sums(layer, 1, inter);
-  parallel_rows(rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
-    gelu_grad(layer.isa, activation, write<S>(grad_inter), begin, end, inter_sums.of(task));
-  });
+  parallel_rows(
+      rows, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
+        gelu_grad(layer.isa, activation, write<S>(grad_inter), begin, end, inter_sums.of(task));
+      });
   multiply(grad_inter_w, grad_inter.t(), kept.ff1_inp);
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
@@ -165,7 +182,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   // Of the sum before the norm behind the attention, and of the attention's output product.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const RowSums<S> middle_sums(layer, 3, hidden);
-  norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped), middle_sums);
+  norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped),
+             middle_sums);
   const Tensor residual_rows = grad_residual.view({rows, hidden});
   const Tensor grad_projected = drops ? dropped : residual_rows;
 
@@ -176,9 +194,10 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_qkv = layer.empty({rows, 3 * hidden});
   attention_grad(layer, kept, grad_attention, grad_qkv);
   const RowSums<S> qkv_sums(layer, 1, 3 * hidden);
-  parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
-    column_sums(layer.isa, read<S>(grad_qkv), 3 * hidden, begin, end, qkv_sums.of(task));
-  });
+  parallel_rows(
+      rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t task) {
+        column_sums(layer.isa, read<S>(grad_qkv), 3 * hidden, begin, end, qkv_sums.of(task));
+      });
   multiply(grad_qkvw, grad_qkv.t(), pre ? kept.inp_norm : layer.input);
 
   Tensor grad_input = grad_residual;
@@ -200,10 +219,12 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
 
 }  // namespace
 
-TransformerBackward transformer_backward(const TransformerArguments& arguments, const Tensor& grad_out,
-                                         const Tensor& output, const TransformerKept& kept) {
-  return for_type(arguments,
-                  [&](auto element) { return backward_as<decltype(element)>(arguments, grad_out, output, kept); });
+TransformerBackward transformer_backward(const TransformerArguments& arguments,
+                                         const Tensor& grad_out, const Tensor& output,
+                                         const TransformerKept& kept) {
+  return for_type(arguments, [&](auto element) {
+    return backward_as<decltype(element)>(arguments, grad_out, output, kept);
+  });
 }
 
 }  // namespace anyaccel::ops

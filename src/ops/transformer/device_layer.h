@@ -1,8 +1,10 @@
-// The transformer layer for tensors in a device's memory: large products by torch, the rest as launches of device_rows.h and of
-// kernels/cuda. Included by register_cuda.h, and by a test that runs the launches on the host.
+// The transformer layer for tensors in a device's memory: large products by torch, the rest as
+// launches of device_rows.h and of kernels/cuda. Included by register_cuda.h, and by a test that
+// runs the launches on the host.
 //
-// The steps, what is kept and what is null are those of forward.cpp and backward.cpp. Temporary tensors are freed when they are still to be
-// used: torch's allocator gives their memory to later work of the same stream only.
+// The steps, what is kept and what is null are those of forward.cpp and backward.cpp. Temporary
+// tensors are freed when they are still to be used: torch's allocator gives their memory to later
+// work of the same stream only.
 #pragma once
 
 #include "kernels/transformer/device_rows.h"
@@ -18,14 +20,17 @@ struct DeviceLayer : LayerArguments {
   using Real = typename RealOf<S>::type;
   static constexpr const char* where = "transformer_layer";
 
-  DeviceLayer(const TransformerArguments& arguments, void* on) : LayerArguments(arguments), stream(on) {}
+  DeviceLayer(const TransformerArguments& arguments, void* on)
+      : LayerArguments(arguments), stream(on) {}
 
   /// Query, key or value of [rows, 3 * hidden], as [batch, heads, length, head_dim].
   Tensor heads_of(const Tensor& qkv, std::int64_t which) const {
     return qkv.view({batch, length, 3, g.heads, head_dim}).select(2, which).transpose(1, 2);
   }
   /// Rows of [rows, hidden] in the same way.
-  Tensor heads_of(const Tensor& all) const { return all.view({batch, length, g.heads, head_dim}).transpose(1, 2); }
+  Tensor heads_of(const Tensor& all) const {
+    return all.view({batch, length, g.heads, head_dim}).transpose(1, 2);
+  }
 
   /// What attention reads in both directions.
   void give(AttentionTensors<Real>& tensors, const Tensor& qkv) const {
@@ -35,13 +40,20 @@ struct DeviceLayer : LayerArguments {
     launch.v = tensors.reads(heads_of(qkv, 2));
     launch.scale = static_cast<Real>(attention_scale());
     launch.dropout = attn_drop;
-    if (g.has_mask()) launch.bias[0] = tensors.added(*g.attention_mask, g.attention_mask->scalar_type() == at::kBool);
+    if (g.has_mask())
+      launch.bias[0] =
+          tensors.added(*g.attention_mask, g.attention_mask->scalar_type() == at::kBool);
   }
-  AttentionTensors<Real> attention() const { return {batch, g.heads, length, head_dim, g.input.scalar_type()}; }
+  AttentionTensors<Real> attention() const {
+    return {batch, g.heads, length, head_dim, g.input.scalar_type()};
+  }
 
-  void add_norm(const AddNorm<S>& pass) const { check_launch(where, device_add_norm(pass, rows, stream)); }
+  void add_norm(const AddNorm<S>& pass) const {
+    check_launch(where, device_add_norm(pass, rows, stream));
+  }
 
-  /// The gradients of a norm's weight and shift, and of the bias before it; the first two where there is a norm.
+  /// The gradients of a norm's weight and shift, and of the bias before it; the first two where
+  /// there is a norm.
   std::array<Tensor, 3> norm_grad(const NormGrad<S>& pass) const {
     const Tensor parts = reals({norm_parts(rows).count, 3, hidden});
     check_launch(where, device_norm_grad(pass, rows, write<Real>(parts), stream));
@@ -61,8 +73,10 @@ struct DeviceLayer : LayerArguments {
     const Tensor parts = reals({column_parts(rows).count, columns});
     Tensor out = empty({columns});
     check_launch(where, launch(write<Real>(parts)));
-    check_launch(where,
-                 device_sum_parts(PartSums<S>{parts.size(0), columns, 1, read<Real>(parts), {write<S>(out)}}, stream));
+    check_launch(
+        where,
+        device_sum_parts(PartSums<S>{parts.size(0), columns, 1, read<Real>(parts), {write<S>(out)}},
+                         stream));
     return out;
   }
 
@@ -100,9 +114,12 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   kept.gelu_inp = layer.empty({rows, inter});
   if (keep && !g.gelu_checkpoint) kept.ff2_inp = layer.empty({rows, inter});
   // Without gradients what the activation was given is overwritten.
-  const Tensor after = kept.ff2_inp.defined() ? kept.ff2_inp : keep ? layer.empty({rows, inter}) : kept.gelu_inp;
+  const Tensor after = kept.ff2_inp.defined() ? kept.ff2_inp
+                       : keep                 ? layer.empty({rows, inter})
+                                              : kept.gelu_inp;
   multiply(kept.gelu_inp, kept.ff1_inp, g.inter_w.t());
-  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(after), g.tanh()};
+  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(after),
+                           g.tanh()};
   check_launch(layer.where, device_gelu(activation, rows, stream));
   multiply(product, after, g.output_w.t());
   layer.add_norm(last_norm<S>(layer, kept, keep, product, out));
@@ -111,7 +128,8 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
 
 /// The gradients of query, key and value, in the order of memory of qkv.
 template <typename S>
-Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept& kept, const Tensor& grad_out) {
+Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept& kept,
+                             const Tensor& grad_out) {
   using Real = typename RealOf<S>::type;
   Tensor grad_qkv = layer.empty({layer.rows, 3 * layer.hidden});
   const Tensor delta = layer.reals({layer.batch, layer.g.heads, layer.length});
@@ -131,8 +149,9 @@ Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept&
 }
 
 template <typename S>
-TransformerBackward device_backward_as(const TransformerArguments& g, const Tensor& grad_output, const Tensor& output,
-                                       const TransformerKept& kept, void* stream) {
+TransformerBackward device_backward_as(const TransformerArguments& g, const Tensor& grad_output,
+                                       const Tensor& output, const TransformerKept& kept,
+                                       void* stream) {
   using Real = typename RealOf<S>::type;
   const DeviceLayer<S> layer(g, stream);
   const std::int64_t rows = layer.rows, hidden = layer.hidden, inter = layer.inter;
@@ -144,19 +163,24 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
     return out;
   };
 
-  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second product.
+  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second
+  // product.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
-  const auto last_sums = layer.norm_grad(last_norm_grad<S>(layer, kept, output, grad_out, grad_sum, dropped));
+  const auto last_sums =
+      layer.norm_grad(last_norm_grad<S>(layer, kept, output, grad_out, grad_sum, dropped));
   const Tensor grad_ff2 = drops ? dropped : pre ? grad_out : grad_sum;
 
   const Tensor grad_inter = layer.empty({rows, inter});
-  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b), write<S>(grad_inter), g.tanh()};
+  const Gelu<S> activation{inter, read<S>(kept.gelu_inp), read<S>(layer.inter_b),
+                           write<S>(grad_inter), g.tanh()};
   if (g.gelu_checkpoint) check_launch(layer.where, device_gelu(activation, rows, stream));
-  const Tensor grad_output_w = grad_of(g.output_w, grad_ff2, g.gelu_checkpoint ? grad_inter : kept.ff2_inp);
+  const Tensor grad_output_w =
+      grad_of(g.output_w, grad_ff2, g.gelu_checkpoint ? grad_inter : kept.ff2_inp);
   multiply(grad_inter, grad_ff2, g.output_w);
-  const Tensor grad_inter_b = layer.column_sums(
-      inter, [&](Real* parts) { return device_gelu_grad(activation, write<S>(grad_inter), rows, parts, stream); });
+  const Tensor grad_inter_b = layer.column_sums(inter, [&](Real* parts) {
+    return device_gelu_grad(activation, write<S>(grad_inter), rows, parts, stream);
+  });
   const Tensor grad_inter_w = grad_of(g.inter_w, grad_inter, kept.ff1_inp);
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply(grad_ff1, grad_inter, g.inter_w, !pre);
@@ -172,8 +196,9 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   const Tensor grad_attention = pre ? grad_ff1 : layer.empty({rows, hidden});
   multiply(grad_attention, grad_projected, g.attn_ow);
   const Tensor grad_qkv = device_attention_grad(layer, kept, grad_attention);
-  const Tensor grad_qkvb = layer.column_sums(
-      3 * hidden, [&](Real* parts) { return device_column_sums(read<S>(grad_qkv), 3 * hidden, rows, parts, stream); });
+  const Tensor grad_qkvb = layer.column_sums(3 * hidden, [&](Real* parts) {
+    return device_column_sums(read<S>(grad_qkv), 3 * hidden, rows, parts, stream);
+  });
   const Tensor grad_qkvw = grad_of(g.attn_qkvw, grad_qkv, pre ? kept.inp_norm : layer.input);
 
   Tensor grad_input = grad_residual;
@@ -181,22 +206,28 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   if (pre) {
     multiply(grad_attention, grad_qkv, g.attn_qkvw);
     grad_input = layer.empty({layer.batch, layer.length, hidden});
-    norm_sums = layer.norm_grad(first_norm_grad<S>(layer, kept, grad_attention, residual_rows, grad_input));
+    norm_sums =
+        layer.norm_grad(first_norm_grad<S>(layer, kept, grad_attention, residual_rows, grad_input));
   } else {
     multiply(residual_rows, grad_qkv, g.attn_qkvw, true);
   }
-  return {grad_input,   grad_qkvw,    grad_qkvb,     grad_ow,      middle_sums[2], middle_sums[0], middle_sums[1],
-          grad_inter_w, grad_inter_b, grad_output_w, last_sums[2], norm_sums[0],   norm_sums[1]};
+  return {grad_input,     grad_qkvw,      grad_qkvb,    grad_ow,      middle_sums[2],
+          middle_sums[0], middle_sums[1], grad_inter_w, grad_inter_b, grad_output_w,
+          last_sums[2],   norm_sums[0],   norm_sums[1]};
 }
 
-TransformerForward device_transformer_forward(const TransformerArguments& g, bool keep, void* stream) {
-  return for_type(g, [&](auto element) { return device_forward_as<decltype(element)>(g, keep, stream); });
-}
-
-TransformerBackward device_transformer_backward(const TransformerArguments& g, const Tensor& grad_out,
-                                                const Tensor& output, const TransformerKept& kept, void* stream) {
+TransformerForward device_transformer_forward(const TransformerArguments& g, bool keep,
+                                              void* stream) {
   return for_type(
-      g, [&](auto element) { return device_backward_as<decltype(element)>(g, grad_out, output, kept, stream); });
+      g, [&](auto element) { return device_forward_as<decltype(element)>(g, keep, stream); });
+}
+
+TransformerBackward device_transformer_backward(const TransformerArguments& g,
+                                                const Tensor& grad_out, const Tensor& output,
+                                                const TransformerKept& kept, void* stream) {
+  return for_type(g, [&](auto element) {
+    return device_backward_as<decltype(element)>(g, grad_out, output, kept, stream);
+  });
 }
 
 }  // namespace

@@ -8,35 +8,38 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Rows of the feed-forward part that go through it together, twice as many in 16 bits: what lies between its products stays in
-/// the cache.
+/// Rows of the feed-forward part that go through it together, twice as many in 16 bits: what lies
+/// between its products stays in the cache.
 constexpr std::int64_t chunk_rows = 512;
 /// Shorter ones are done before torch's operation has begun.
 constexpr std::int64_t torch_length = 64;
 
-/// Torch's kernel for bfloat16 multiplies in the processor's tiles of it, the kernels here in float32: without those, or where the
-/// backward pass wants the softmax's sums or there is dropout, the kernels here are used.
+/// Torch's kernel for bfloat16 multiplies in the processor's tiles of it, the kernels here in
+/// float32: without those, or where the backward pass wants the softmax's sums or there is dropout,
+/// the kernels here are used.
 template <typename S>
 bool by_torch(const Layer<S>& layer, bool keep) {
   if constexpr (!std::is_same_v<S, Bf16>) return false;
   static const bool has_tiles = at::cpu::init_amx();
-  return has_tiles && !keep && !layer.attn_drop.threshold && layer.length >= torch_length && layer.batch &&
-         layer.head_dim;
+  return has_tiles && !keep && !layer.attn_drop.threshold && layer.length >= torch_length &&
+         layer.batch && layer.head_dim;
 }
 
 template <typename S>
 Tensor attention_by_torch(const Layer<S>& layer, const Tensor& qkv) {
-  const Tensor heads = qkv.view({layer.batch, layer.length, 3, layer.g.heads, layer.head_dim}).transpose(1, 3);
+  const Tensor heads =
+      qkv.view({layer.batch, layer.length, 3, layer.g.heads, layer.head_dim}).transpose(1, 3);
   const auto mask = layer.mask.defined() ? std::optional(layer.mask) : std::nullopt;
-  const Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(heads.select(2, 0), heads.select(2, 1),
-                                                                                 heads.select(2, 2), 0, false, mask));
+  const Tensor out = std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(
+      heads.select(2, 0), heads.select(2, 1), heads.select(2, 2), 0, false, mask));
   return out.transpose(1, 2).reshape({layer.rows, layer.hidden});
 }
 
 template <typename S>
 void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, const Tensor& stats) {
   using Real = typename RealOf<S>::type;
-  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length, dim = layer.head_dim;
+  const std::int64_t hidden = layer.hidden, row = 3 * hidden, length = layer.length,
+                     dim = layer.head_dim;
   const S* const from = read<S>(qkv);
   S* const to = write<S>(out);
   Real* const stats_at = write<Real>(stats);
@@ -48,17 +51,18 @@ void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, cons
     if constexpr (std::is_same_v<S, Real>) {
       const ThreadMemory<Real> scratch(full_attention_scratch(padded));
       const std::int64_t tiles = (length + attention_tile - 1) / attention_tile;
-      parallel_tasks(layer.heads() * tiles, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
-        const std::int64_t index = i / tiles;
-        auto head = layer.head(index, stats_at);
-        head.q = from + offset(index, row);
-        head.k = head.q + hidden;
-        head.v = head.k + hidden;
-        head.row = row;
-        head.out = to + offset(index, hidden);
-        head.out_row = hidden;
-        full_attention(layer.isa, head, i % tiles * attention_tile, scratch.of(thread));
-      });
+      parallel_tasks(
+          layer.heads() * tiles, scratch.threads(), [&](std::int64_t i, std::int64_t thread) {
+            const std::int64_t index = i / tiles;
+            auto head = layer.head(index, stats_at);
+            head.q = from + offset(index, row);
+            head.k = head.q + hidden;
+            head.v = head.k + hidden;
+            head.row = row;
+            head.out = to + offset(index, hidden);
+            head.out_row = hidden;
+            full_attention(layer.isa, head, i % tiles * attention_tile, scratch.of(thread));
+          });
     }
     return;
   }
@@ -66,7 +70,8 @@ void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, cons
   const ThreadMemory<Real> scratch(own + 4 * each);
   parallel_tasks(layer.heads(), scratch.threads(), [&](std::int64_t index, std::int64_t thread) {
     Real* const at = scratch.of(thread) + own;
-    for (int i = 0; i < 3; ++i) gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
+    for (int i = 0; i < 3; ++i)
+      gather(layer, from + offset(index, row) + i * hidden, row, at + i * each);
     auto head = layer.head(index, stats_at);
     head.q = at;
     head.k = at + each;
@@ -80,17 +85,20 @@ void attention(const Layer<S>& layer, const Tensor& qkv, const Tensor& out, cons
 }
 
 template <typename S>
-void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first, std::int64_t rows) {
+void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first,
+               std::int64_t rows) {
   const ThreadMemory<typename RealOf<S>::type> scratch(layer.hidden);
-  parallel_rows(rows, layer.hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t thread, std::int64_t) {
-    add_norm(layer.isa, pass, first + begin, first + end, scratch.of(thread));
-  });
+  parallel_rows(rows, layer.hidden,
+                [&](std::int64_t begin, std::int64_t end, std::int64_t thread, std::int64_t) {
+                  add_norm(layer.isa, pass, first + begin, first + end, scratch.of(thread));
+                });
 }
 
 /// Inverting a norm divides by its weight.
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
-    fail_argument("transformer_layer", std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
+    fail_argument("transformer_layer",
+                  std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
                   "weights other than 0", "leave normalize_invertible off");
 }
 
@@ -111,9 +119,10 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
   kept.qkv = layer.empty({rows, 3 * hidden});
   if (!multiply_few(layer, kept.qkv, normal, g.attn_qkvw, layer.qkvb)) {
     multiply(kept.qkv, normal, g.attn_qkvw.t());
-    parallel_rows(rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-      add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
-    });
+    parallel_rows(
+        rows, 3 * hidden, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+          add_bias(layer.isa, write<S>(kept.qkv), read<S>(layer.qkvb), 3 * hidden, begin, end);
+        });
   }
   if (by_torch(layer, keep)) {
     kept.attn_out = attention_by_torch(layer, kept.qkv);
@@ -137,13 +146,16 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
   const Tensor passing = keep_gelu ? Tensor() : layer.empty({chunk, inter});
   for (std::int64_t first = 0; first < rows; first += chunk) {
     const std::int64_t count = std::min(chunk, rows - first);
-    const Tensor before = keep ? kept.gelu_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
-    const Tensor after = keep_gelu ? kept.ff2_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
+    const Tensor before =
+        keep ? kept.gelu_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
+    const Tensor after =
+        keep_gelu ? kept.ff2_inp.narrow(0, first, count) : passing.narrow(0, 0, count);
     multiply_weight(layer, before, kept.ff1_inp.narrow(0, first, count), g.inter_w);
     const Gelu<S> pass{inter, read<S>(before), read<S>(layer.inter_b), write<S>(after), g.tanh()};
-    parallel_rows(count, inter, [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
-      gelu(layer.isa, pass, begin, end);
-    });
+    parallel_rows(count, inter,
+                  [&](std::int64_t begin, std::int64_t end, std::int64_t, std::int64_t) {
+                    gelu(layer.isa, pass, begin, end);
+                  });
     multiply_weight(layer, product.narrow(0, first, count), after, g.output_w);
     norm_rows(layer, norm, first, count);
   }
@@ -154,7 +166,8 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
 }  // namespace
 
 TransformerForward transformer_forward(const TransformerArguments& arguments, bool keep) {
-  return for_type(arguments, [&](auto element) { return forward_as<decltype(element)>(arguments, keep); });
+  return for_type(arguments,
+                  [&](auto element) { return forward_as<decltype(element)>(arguments, keep); });
 }
 
 }  // namespace anyaccel::ops

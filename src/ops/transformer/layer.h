@@ -1,4 +1,5 @@
-// What both directions of the layer share on the host: memory, threads, products. Included by forward.cpp and backward.cpp alone.
+// What both directions of the layer share on the host: memory, threads, products. Included by
+// forward.cpp and backward.cpp alone.
 #pragma once
 
 #include <limits>
@@ -20,7 +21,8 @@ class ThreadMemory {
   explicit ThreadMemory(std::int64_t elements, std::int64_t threads = task_threads())
       : threads_(threads),
         each_((elements + 15) / 16 * 16),
-        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T), std::align_val_t{64})) {}
+        at_(::operator new (static_cast<std::size_t>(threads_* each_) * sizeof(T),
+                            std::align_val_t{64})) {}
   ~ThreadMemory() { ::operator delete (at_, std::align_val_t{64}); }
   ThreadMemory(const ThreadMemory&) = delete;
   ThreadMemory& operator=(const ThreadMemory&) = delete;
@@ -36,7 +38,8 @@ constexpr std::int64_t elements_of_task = 8192;
 
 /// Rows of a task: follows from the sizes alone, so that sums over rows do not depend on threads.
 inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t enough = std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
+  const std::int64_t enough =
+      std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
   return std::max(enough, (rows + 63) / 64);
 }
 
@@ -44,9 +47,10 @@ inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
 template <typename Function>
 void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& function) {
   const std::int64_t each = rows_of_task(rows, columns);
-  parallel_tasks((rows + each - 1) / each, task_threads(), [&](std::int64_t task, std::int64_t thread) {
-    function(task * each, std::min(rows, (task + 1) * each), thread, task);
-  });
+  parallel_tasks((rows + each - 1) / each, task_threads(),
+                 [&](std::int64_t task, std::int64_t thread) {
+                   function(task * each, std::min(rows, (task + 1) * each), thread, task);
+                 });
 }
 
 /// The arguments as the host's kernels take them.
@@ -58,13 +62,15 @@ struct Layer : LayerArguments {
       : LayerArguments(arguments), isa(best_isa()), qkvb(g.attn_qkvb.contiguous()) {
     if (g.has_mask()) {
       mask = *g.attention_mask;
-      if (mask.scalar_type() == at::kBool) mask = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
+      if (mask.scalar_type() == at::kBool)
+        mask = at::where(mask, 0.0, -std::numeric_limits<double>::infinity());
       mask = mask.to(real_type()).expand({batch, g.heads, length, length});
     }
   }
 
   std::int64_t heads() const { return batch * g.heads; }
-  /// Whether the attention reads heads where they are, or copies of them that are padded or of another type.
+  /// Whether the attention reads heads where they are, or copies of them that are padded or of
+  /// another type.
   bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
   std::int64_t padded_dim() const { return std::max<std::int64_t>(16, (head_dim + 15) / 16 * 16); }
 
@@ -75,8 +81,8 @@ struct Layer : LayerArguments {
     h.dim = padded_dim();
     h.scale = static_cast<Real>(attention_scale());
     if (mask.defined()) {
-      h.mask =
-          mask.template const_data_ptr<Real>() + index / g.heads * mask.stride(0) + index % g.heads * mask.stride(1);
+      h.mask = mask.template const_data_ptr<Real>() + index / g.heads * mask.stride(0) +
+               index % g.heads * mask.stride(1);
       h.mask_row = mask.stride(2);
       h.mask_column = mask.stride(3);
     }
@@ -90,7 +96,8 @@ struct Layer : LayerArguments {
   Tensor qkvb, mask;
 };
 
-/// Copies one head's rows, `row` elements apart, to [length][padded] in the arithmetic's type, padded with zeros.
+/// Copies one head's rows, `row` elements apart, to [length][padded] in the arithmetic's type,
+/// padded with zeros.
 template <typename S, typename Real>
 void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   const std::int64_t padded = layer.padded_dim();
@@ -104,7 +111,8 @@ void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
 template <typename S, typename Real>
 void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
   const std::int64_t padded = layer.padded_dim();
-  for (std::int64_t i = 0; i < layer.length; ++i) narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
+  for (std::int64_t i = 0; i < layer.length; ++i)
+    narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
 }
 
 /// A product of few rows, and whether it is one that the kernels here do.
@@ -114,8 +122,9 @@ std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weigh
     const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
     // Measured on x86 alone.
     const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
-    if (fast && layer.rows > 0 && layer.rows <= max_skinny_rows && outputs % skinny_gemm_outputs == 0 &&
-        inputs % skinny_gemm_outputs == 0 && weight.is_contiguous())
+    if (fast && layer.rows > 0 && layer.rows <= max_skinny_rows &&
+        outputs % skinny_gemm_outputs == 0 && inputs % skinny_gemm_outputs == 0 &&
+        weight.is_contiguous())
       return SkinnyGemm{layer.rows, outputs, inputs, read<float>(weight)};
   }
   return std::nullopt;
@@ -123,39 +132,43 @@ std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weigh
 
 /// product = from weight^T; false, and nothing done, where the kernels here are not the fastest.
 template <typename S>
-bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
-                  const Tensor& bias = {}) {
+bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from,
+                  const Tensor& weight, const Tensor& bias = {}) {
   const auto few = skinny_gemm(layer, weight);
   if (!few) return false;
   const std::int64_t piece = 128, pieces = (few->inputs + piece - 1) / piece;
   const ThreadMemory<float> packed(skinny_gemm_packed(*few), 1);
   parallel_tasks(pieces, task_threads(), [&](std::int64_t i, std::int64_t) {
-    pack_skinny_gemm(layer.isa, *few, read<float>(from), i * piece, std::min(few->inputs, (i + 1) * piece),
-                     packed.of(0));
+    pack_skinny_gemm(layer.isa, *few, read<float>(from), i * piece,
+                     std::min(few->inputs, (i + 1) * piece), packed.of(0));
   });
-  parallel_tasks(few->outputs / skinny_gemm_outputs, task_threads(), [&](std::int64_t i, std::int64_t) {
-    skinny_gemm_forward(layer.isa, *few, packed.of(0), read<float>(bias), i * skinny_gemm_outputs,
-                        write<float>(product));
-  });
+  parallel_tasks(few->outputs / skinny_gemm_outputs, task_threads(),
+                 [&](std::int64_t i, std::int64_t) {
+                   skinny_gemm_forward(layer.isa, *few, packed.of(0), read<float>(bias),
+                                       i * skinny_gemm_outputs, write<float>(product));
+                 });
   return true;
 }
 
 /// product = from weight^T
 template <typename S>
-void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight) {
+void multiply_weight(const Layer<S>& layer, const Tensor& product, const Tensor& from,
+                     const Tensor& weight) {
   if (!multiply_few(layer, product, from, weight)) multiply(product, from, weight.t());
 }
 
 /// product (+)= from weight
 template <typename S>
-void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from, const Tensor& weight,
-                   bool add = false) {
+void multiply_back(const Layer<S>& layer, const Tensor& product, const Tensor& from,
+                   const Tensor& weight, bool add = false) {
   const auto few = skinny_gemm(layer, weight);
   if (!few) return multiply(product, from, weight, add);
-  const std::int64_t strips = few->inputs / skinny_gemm_outputs, parts = std::min(strips, task_threads());
+  const std::int64_t strips = few->inputs / skinny_gemm_outputs,
+                     parts = std::min(strips, task_threads());
   const auto first = [&](std::int64_t part) { return part * strips / parts * skinny_gemm_outputs; };
   parallel_tasks(parts, parts, [&](std::int64_t i, std::int64_t) {
-    skinny_gemm_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1), write<float>(product));
+    skinny_gemm_backward(layer.isa, *few, read<float>(from), add, first(i), first(i + 1),
+                         write<float>(product));
   });
 }
 

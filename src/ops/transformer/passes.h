@@ -1,4 +1,5 @@
-// What both directions of the layer share, on the host and on devices: arguments, sizes, what the norms are given, what is kept.
+// What both directions of the layer share, on the host and on devices: arguments, sizes, what the
+// norms are given, what is kept.
 #pragma once
 
 #include <algorithm>
@@ -56,14 +57,21 @@ struct LayerArguments {
 
   Tensor empty(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options()); }
   /// Of the arithmetic's type.
-  Tensor reals(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options().dtype(real_type())); }
-  at::ScalarType real_type() const { return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
+  Tensor reals(at::IntArrayRef sizes) const {
+    return ops::empty(sizes, g.input.options().dtype(real_type()));
+  }
+  at::ScalarType real_type() const {
+    return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  }
   /// Of the scores.
-  double attention_scale() const { return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim))); }
+  double attention_scale() const {
+    return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
+  }
   /// Whether the sums that norms are given are kept, not their results alone.
   bool keeps_sums(bool keep) const { return keep && !g.normalize_invertible; }
 
-  /// What the forward pass begins with: memory for the sums of attention and norms, and for a norm's result or what it is given.
+  /// What the forward pass begins with: memory for the sums of attention and norms, and for a
+  /// norm's result or what it is given.
   TransformerKept begin(bool keep) const {
     TransformerKept kept;
     if (keep) {
@@ -79,8 +87,12 @@ struct LayerArguments {
   TransformerForward result(const Tensor& out, TransformerKept kept, bool keep) const {
     if (!keep) kept = TransformerKept();
     if (!keeps_sums(keep)) kept.add_res = Tensor();
-    const auto or_empty = [&](const Tensor& tensor) { return tensor.defined() ? tensor : empty({0}); };
-    const auto or_no_reals = [&](const Tensor& tensor) { return tensor.defined() ? tensor : reals({0}); };
+    const auto or_empty = [&](const Tensor& tensor) {
+      return tensor.defined() ? tensor : empty({0});
+    };
+    const auto or_no_reals = [&](const Tensor& tensor) {
+      return tensor.defined() ? tensor : reals({0});
+    };
     return {out,
             or_empty(kept.inp_norm),
             or_empty(kept.qkv),
@@ -100,8 +112,8 @@ struct LayerArguments {
   Dropout attn_drop, attn_out_drop, out_drop;
 };
 
-// What the norms are given, in both directions: the one in front (with pre_layer_norm), the one behind the attention, and the last one,
-// which with pre_layer_norm is a sum alone.
+// What the norms are given, in both directions: the one in front (with pre_layer_norm), the one
+// behind the attention, and the last one, which with pre_layer_norm is a sum alone.
 
 template <typename S>
 AddNorm<S> norm_pass(const LayerArguments& layer) {
@@ -123,7 +135,8 @@ AddNorm<S> first_norm(const LayerArguments& layer, const TransformerKept& kept) 
 }
 
 template <typename S>
-AddNorm<S> middle_norm(const LayerArguments& layer, const TransformerKept& kept, const Tensor& product) {
+AddNorm<S> middle_norm(const LayerArguments& layer, const TransformerKept& kept,
+                       const Tensor& product) {
   AddNorm<S> out = norm_pass<S>(layer);
   out.product = read<S>(product);
   out.bias = read<S>(layer.ob);
@@ -139,8 +152,8 @@ AddNorm<S> middle_norm(const LayerArguments& layer, const TransformerKept& kept,
 
 /// `product` may be the memory of `to`.
 template <typename S>
-AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, bool keep, const Tensor& product,
-                     const Tensor& to) {
+AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, bool keep,
+                     const Tensor& product, const Tensor& to) {
   const bool pre = layer.g.pre_layer_norm;
   AddNorm<S> out = norm_pass<S>(layer);
   out.product = read<S>(product);
@@ -157,8 +170,9 @@ AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, b
 
 /// `grad_sum` with a norm, `dropped` with a dropout.
 template <typename S>
-NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& kept, const Tensor& output,
-                           const Tensor& grad, const Tensor& grad_sum, const Tensor& dropped) {
+NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
+                           const Tensor& output, const Tensor& grad, const Tensor& grad_sum,
+                           const Tensor& dropped) {
   NormGrad<S> out{};
   out.columns = layer.hidden;
   out.grad = read<S>(grad);
@@ -176,8 +190,9 @@ NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& k
 
 /// `plus`: the output's gradient, which with pre_layer_norm goes by the feed-forward part.
 template <typename S>
-NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept& kept, const Tensor& grad,
-                             const Tensor& plus, const Tensor& grad_sum, const Tensor& dropped) {
+NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
+                             const Tensor& grad, const Tensor& plus, const Tensor& grad_sum,
+                             const Tensor& dropped) {
   NormGrad<S> out{};
   out.columns = layer.hidden;
   out.grad = read<S>(grad);
@@ -194,8 +209,8 @@ NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept&
 }
 
 template <typename S>
-NormGrad<S> first_norm_grad(const LayerArguments& layer, const TransformerKept& kept, const Tensor& grad,
-                            const Tensor& plus, const Tensor& grad_sum) {
+NormGrad<S> first_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
+                            const Tensor& grad, const Tensor& plus, const Tensor& grad_sum) {
   NormGrad<S> out{};
   out.columns = layer.hidden;
   out.grad = read<S>(grad);

@@ -1,5 +1,5 @@
-// Registers the two directions of torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME> for tensors on CUDA devices. Not run on hardware. Included
-// by an op's register_cuda.cpp alone.
+// Registers the two directions of torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME> for tensors on
+// CUDA devices. Not run on hardware. Included by an op's register_cuda.cpp alone.
 #include "ops/transformer/device_layer.h"
 #include "torch/library.h"
 
@@ -17,10 +17,12 @@ TransformerForward forward_cuda(GIVEN, bool keep) {
   return device_transformer_forward(g, keep, current_stream(input.device()));
 }
 
-TransformerBackward backward_cuda(const Tensor& grad_out, GIVEN, const Tensor& output, const Tensor& inp_norm,
-                                  const Tensor& qkv, const Tensor& attn_stats, const Tensor& attn_out,
-                                  const Tensor& add_res, const Tensor& ff1_inp, const Tensor& gelu_inp,
-                                  const Tensor& ff2_inp, const Tensor& attn_norm_stats, const Tensor& norm_stats) {
+TransformerBackward backward_cuda(const Tensor& grad_out, GIVEN, const Tensor& output,
+                                  const Tensor& inp_norm, const Tensor& qkv,
+                                  const Tensor& attn_stats, const Tensor& attn_out,
+                                  const Tensor& add_res, const Tensor& ff1_inp,
+                                  const Tensor& gelu_inp, const Tensor& ff2_inp,
+                                  const Tensor& attn_norm_stats, const Tensor& norm_stats) {
   const TransformerArguments g{PASSED};
   const TransformerKept kept{inp_norm, qkv,      attn_stats, attn_out,        add_res,
                              ff1_inp,  gelu_inp, ff2_inp,    attn_norm_stats, norm_stats};

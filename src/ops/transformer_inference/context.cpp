@@ -18,18 +18,21 @@ void check_rotation(const char* where, const Rotation& rotation, std::int64_t di
     fail_argument(where, "the rotated dimensions are out of range", std::to_string(rotation.dims),
                   c10::str("an even number, at most ", dim));
   if (rotation.dims > 0 && !(rotation.theta > 0))
-    fail_argument(where, "the rotation's base is out of range", std::to_string(rotation.theta), "a positive number");
+    fail_argument(where, "the rotation's base is out of range", std::to_string(rotation.theta),
+                  "a positive number");
 }
 
 /// One head's numbers from one place to another, rotated where `cosines` is there.
 template <typename T>
-void move_head(const T* from, T* to, std::int64_t dim, const Rotation& rotation, const float* cosines,
-               const float* sines) {
+void move_head(const T* from, T* to, std::int64_t dim, const Rotation& rotation,
+               const float* cosines, const float* sines) {
   std::int64_t done = 0;
   if (cosines && rotation.dims > 0 && (rotation.half || rotation.every_two)) {
-    const std::int64_t half = rotation.dims / 2, apart = rotation.half ? half : 1, step = rotation.half ? 1 : 2;
+    const std::int64_t half = rotation.dims / 2, apart = rotation.half ? half : 1,
+                       step = rotation.half ? 1 : 2;
     for (std::int64_t i = 0; i < half; ++i) {
-      const float x = static_cast<float>(from[i * step]), y = static_cast<float>(from[i * step + apart]);
+      const float x = static_cast<float>(from[i * step]),
+                  y = static_cast<float>(from[i * step + apart]);
       to[i * step] = static_cast<T>(x * cosines[i] - y * sines[i]);
       to[i * step + apart] = static_cast<T>(y * cosines[i] + x * sines[i]);
     }
@@ -48,7 +51,8 @@ struct Heads {
 template <typename T>
 void part_heads(const Heads& h, const T* from, T* query, const Tensor& keys, const Tensor& values) {
   const std::int64_t row = (h.heads + 2 * h.kv_heads) * h.dim, half = h.rotation.dims / 2;
-  T *const key = static_cast<T*>(keys.data_ptr()), *const value = static_cast<T*>(values.data_ptr());
+  T *const key = static_cast<T*>(keys.data_ptr()), *const value =
+                                                       static_cast<T*>(values.data_ptr());
   const std::int64_t most = keys.size(2);
   const auto put = [&](std::int64_t at) {
     const std::int64_t entry = at / h.tokens, token = at % h.tokens, place = h.first + token;
@@ -56,9 +60,11 @@ void part_heads(const Heads& h, const T* from, T* query, const Tensor& keys, con
     const float* sines = h.rotation.dims > 0 ? h.tables->sines.data() + place * half : nullptr;
     const T* head = from + at * row;
     for (std::int64_t i = 0; i < h.heads; ++i, head += h.dim)
-      move_head(head, query + ((entry * h.heads + i) * h.tokens + token) * h.dim, h.dim, h.rotation, cosines, sines);
+      move_head(head, query + ((entry * h.heads + i) * h.tokens + token) * h.dim, h.dim, h.rotation,
+                cosines, sines);
     for (std::int64_t i = 0; i < h.kv_heads; ++i, head += h.dim)
-      move_head(head, key + ((entry * h.kv_heads + i) * most + place) * h.dim, h.dim, h.rotation, cosines, sines);
+      move_head(head, key + ((entry * h.kv_heads + i) * most + place) * h.dim, h.dim, h.rotation,
+                cosines, sines);
     for (std::int64_t i = 0; i < h.kv_heads; ++i, head += h.dim)
       std::copy(head, head + h.dim, value + ((entry * h.kv_heads + i) * most + place) * h.dim);
   };
@@ -78,16 +84,19 @@ Heads heads_of(const ContextArguments& g) {
   if (x.dim() != 3 || g.heads < 1 || x.size(2) % all != 0 || g.heads % kv_heads != 0)
     fail_argument(where, "queries, keys and values do not fit",
                   c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " of keys"),
-                  "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple of those of keys");
+                  "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple "
+                  "of those of keys");
   element_of(where, "query_key_value", x);
   check_rotation(where, g.rotation, x.size(2) / all);
   return {x.size(0), x.size(1), g.heads, kv_heads, x.size(2) / all, 0, g.rotation, nullptr};
 }
 
 /// What is hidden and added as scaled_dot_product_attention() takes it: undefined for nothing.
-Tensor attention_bias(const ContextArguments& g, const Heads& h, std::int64_t keys, const Tensor& query) {
-  const Tensor bias = score_bias("softmax_context", query, {h.batch, h.heads, h.tokens, keys},
-                                 g.no_masking ? OptionalTensor() : g.attn_mask, g.alibi, g.hiding, 0, 1);
+Tensor attention_bias(const ContextArguments& g, const Heads& h, std::int64_t keys,
+                      const Tensor& query) {
+  const Tensor bias =
+      score_bias("softmax_context", query, {h.batch, h.heads, h.tokens, keys},
+                 g.no_masking ? OptionalTensor() : g.attn_mask, g.alibi, g.hiding, 0, 1);
   return bias.defined() ? bias.to(query.scalar_type()) : bias;
 }
 
@@ -105,16 +114,19 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
   if (!prompt && keys < 1)
-    fail_argument(where, "a word has nothing in front of it", "none", "a prompt of one token or more before it");
+    fail_argument(where, "a word has nothing in front of it", "none",
+                  "a prompt of one token or more before it");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();
-  const LayerCache& cache =
-      workspace.layer(g.layer_id, {h.batch, h.kv_heads, keys, h.dim}, x.options().requires_grad(false), prompt);
+  const LayerCache& cache = workspace.layer(g.layer_id, {h.batch, h.kv_heads, keys, h.dim},
+                                            x.options().requires_grad(false), prompt);
   const Tensor query = empty({h.batch, h.heads, h.tokens, h.dim}, x.options());
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "softmax_context", [&] {
-    part_heads<scalar_t>(h, x.const_data_ptr<scalar_t>(), query.mutable_data_ptr<scalar_t>(), cache.keys, cache.values);
-  });
+  AT_DISPATCH_FLOATING_TYPES_AND2(
+      at::kBFloat16, at::kHalf, x.scalar_type(), "softmax_context", [&] {
+        part_heads<scalar_t>(h, x.const_data_ptr<scalar_t>(), query.mutable_data_ptr<scalar_t>(),
+                             cache.keys, cache.values);
+      });
   if (g.layer_id == g.num_layers - 1) workspace.set_tokens(keys + 1);
   const auto so_far = [&](const Tensor& all) { return all.slice(0, 0, h.batch).slice(2, 0, keys); };
   const Tensor key = so_far(cache.keys), value = so_far(cache.values);
@@ -122,12 +134,12 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   if (query.numel() == 0) {
     out = at::empty_like(query);
   } else {
-    const bool causal_alone = g.hiding.triangular && !g.hiding.local_attention && !is_there(g.alibi) &&
-                              (g.no_masking || !is_there(g.attn_mask));
+    const bool causal_alone = g.hiding.triangular && !g.hiding.local_attention &&
+                              !is_there(g.alibi) && (g.no_masking || !is_there(g.attn_mask));
     const Tensor bias = causal_alone ? Tensor() : attention_bias(g, h, keys, query);
-    out = at::scaled_dot_product_attention(query, key, value, bias.defined() ? std::optional(bias) : std::nullopt, 0.0,
-                                           causal_alone && h.tokens > 1, g.norm_factor * g.norm_factor,
-                                           h.kv_heads != h.heads);
+    out = at::scaled_dot_product_attention(
+        query, key, value, bias.defined() ? std::optional(bias) : std::nullopt, 0.0,
+        causal_alone && h.tokens > 1, g.norm_factor * g.norm_factor, h.kv_heads != h.heads);
   }
   return {out.transpose(1, 2).reshape({h.batch, h.tokens, h.heads * h.dim}), key, value};
 }
@@ -135,13 +147,16 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
 std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& g) {
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads;
-  const auto batch = x.sym_size(0), tokens = x.sym_size(1), dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
+  const auto batch = x.sym_size(0), tokens = x.sym_size(1),
+             dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
   const std::lock_guard lock(Workspace::instance().mutex());
   // A word behind a prompt: how many there are is known to the workspace alone.
-  const auto keys = tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
+  const auto keys =
+      tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
   const std::int64_t most = Workspace::instance().max_tokens();
   const auto cache = [&] {
-    return x.new_empty_symint({batch, kv_heads, most ? c10::SymInt(most) : keys, dim}).slice_symint(2, 0, keys);
+    return x.new_empty_symint({batch, kv_heads, most ? c10::SymInt(most) : keys, dim})
+        .slice_symint(2, 0, keys);
   };
   return {x.new_empty_symint({batch, tokens, g.heads * dim}), cache(), cache()};
 }
@@ -162,39 +177,45 @@ std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const
   if (rotation.dims > 0) tables.reach(rotation.dims, rotation.theta, offset + tokens);
   const auto turn = [&](const Tensor& arguments) {
     const Tensor from = arguments.contiguous(), to = empty(from.sizes(), from.options());
-    AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, from.scalar_type(), "apply_rotary_pos_emb", [&] {
-      const scalar_t* const in = from.const_data_ptr<scalar_t>();
-      scalar_t* const out = to.mutable_data_ptr<scalar_t>();
-      const std::int64_t rows = from.numel() / std::max<std::int64_t>(1, dim), half = rotation.dims / 2;
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t place = offset + row / heads % tokens;
-        move_head(in + row * dim, out + row * dim, dim, rotation,
-                  rotation.dims > 0 ? tables.cosines.data() + place * half : nullptr,
-                  rotation.dims > 0 ? tables.sines.data() + place * half : nullptr);
-      }
-    });
+    AT_DISPATCH_FLOATING_TYPES_AND2(
+        at::kBFloat16, at::kHalf, from.scalar_type(), "apply_rotary_pos_emb", [&] {
+          const scalar_t* const in = from.const_data_ptr<scalar_t>();
+          scalar_t* const out = to.mutable_data_ptr<scalar_t>();
+          const std::int64_t rows = from.numel() / std::max<std::int64_t>(1, dim),
+                             half = rotation.dims / 2;
+          for (std::int64_t row = 0; row < rows; ++row) {
+            const std::int64_t place = offset + row / heads % tokens;
+            move_head(in + row * dim, out + row * dim, dim, rotation,
+                      rotation.dims > 0 ? tables.cosines.data() + place * half : nullptr,
+                      rotation.dims > 0 ? tables.sines.data() + place * half : nullptr);
+          }
+        });
     return to;
   };
   return {turn(query), turn(key)};
 }
 
-std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats, at::ScalarType dtype) {
+std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats,
+                                 at::ScalarType dtype) {
   constexpr const char* where = "repeat_kv_cache";
   Workspace& workspace = Workspace::instance();
   const std::lock_guard lock(workspace.mutex());
   if (source_batch < 1 || repeats < 1 || source_batch * repeats != workspace.batch())
-    fail_argument(where, "the repeats do not match the workspace's batch", c10::str(source_batch, " times ", repeats),
-                  std::to_string(workspace.batch()));
+    fail_argument(where, "the repeats do not match the workspace's batch",
+                  c10::str(source_batch, " times ", repeats), std::to_string(workspace.batch()));
   const std::int64_t tokens = workspace.tokens() - 1;
   std::vector<Tensor> all;
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
-      fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"), "a pass of a prompt before");
+      fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"),
+                    "a pass of a prompt before");
     for (const Tensor& whole : {cache.keys, cache.values}) {
       // From the last entry: a source is never behind what is made of it.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)
         if (to / repeats != to)
-          whole.select(0, to).slice(1, 0, tokens).copy_(whole.select(0, to / repeats).slice(1, 0, tokens));
+          whole.select(0, to)
+              .slice(1, 0, tokens)
+              .copy_(whole.select(0, to / repeats).slice(1, 0, tokens));
       all.push_back(whole.slice(0, 0, source_batch * repeats).slice(2, 0, tokens));
     }
   }

@@ -26,7 +26,8 @@ struct ContextArguments {
   const OptionalTensor& alibi;
 };
 
-/// The context [batch, tokens, heads * dim], and this layer's keys and values so far, as views of the workspace.
+/// The context [batch, tokens, heads * dim], and this layer's keys and values so far, as views of
+/// the workspace.
 std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& arguments);
 std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& arguments);
 
@@ -35,6 +36,7 @@ std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const
                                    std::int64_t offset, std::int64_t heads);
 
 /// Each entry `repeats` times, of all layers of that dtype: keys and values by turns.
-std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats, at::ScalarType dtype);
+std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats,
+                                 at::ScalarType dtype);
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,5 @@
-// The product of few rows as an op of its own, which products of layers call where nobody wants a gradient.
+// The product of few rows as an op of its own, which products of layers call where nobody wants a
+// gradient.
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
@@ -18,8 +19,9 @@ void multiply_turned_tensor(const Tensor& weight, const Tensor& rows, Element el
   const Tensor sums = empty({parts * apart}, at::TensorOptions(at::kFloat));
   auto* const all = sums.mutable_data_ptr<float>();
   const std::int64_t threads = task_threads(), tile = 4096, tiles = (apart + tile - 1) / tile;
-  parallel_tasks(parts, threads,
-                 [&](std::int64_t part, std::int64_t) { multiply_turned(isa, product, part, all + part * apart); });
+  parallel_tasks(parts, threads, [&](std::int64_t part, std::int64_t) {
+    multiply_turned(isa, product, part, all + part * apart);
+  });
   parallel_tasks(tiles, threads, [&](std::int64_t at, std::int64_t) {
     const std::int64_t begin = at * tile, end = std::min(apart, begin + tile);
     add_parts(isa, parts, apart, begin, end, all);
@@ -42,7 +44,8 @@ Tensor skinny_gemm_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();
   const Tensor out = empty(sizes, at::TensorOptions(at::kFloat));
   if (out.numel() > 0)
-    (transposed ? multiply_skinny_gemm : multiply_turned_tensor)(weight, rows, element, out.mutable_data_ptr<float>());
+    (transposed ? multiply_skinny_gemm : multiply_turned_tensor)(weight, rows, element,
+                                                                 out.mutable_data_ptr<float>());
   return out.to(x.scalar_type());
 }
 
@@ -55,15 +58,21 @@ Tensor skinny_gemm_meta(const Tensor& x, const Tensor& weight, bool transposed) 
 TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   m.def("transformer_inference_skinny_gemm(Tensor x, Tensor weight, bool transposed) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("transformer_inference_skinny_gemm", skinny_gemm_cpu); }
-TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("transformer_inference_skinny_gemm", skinny_gemm_meta); }
+TORCH_LIBRARY_IMPL(anyaccel, CPU, m) {
+  m.impl("transformer_inference_skinny_gemm", skinny_gemm_cpu);
+}
+TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
+  m.impl("transformer_inference_skinny_gemm", skinny_gemm_meta);
+}
 
 }  // namespace
 
 bool takes_skinny_gemm(const Tensor& x, const Tensor& weight, bool transposed) {
-  const bool gradient = c10::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
+  const bool gradient =
+      c10::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
   const auto type = weight.scalar_type();
-  if (!x.is_cpu() || gradient || !weight.is_contiguous() || weight.sym_numel() < min_skinny_gemm_weights ||
+  if (!x.is_cpu() || gradient || !weight.is_contiguous() ||
+      weight.sym_numel() < min_skinny_gemm_weights ||
       (type != at::kFloat && type != at::kBFloat16 && type != at::kHalf))
     return false;
   return x.sym_numel() <= x.sym_size(-1) * (transposed ? max_few_wide_rows : max_turned_rows);

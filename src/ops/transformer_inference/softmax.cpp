@@ -18,8 +18,10 @@ Tensor hide_others(const Tensor& seen, const at::TensorOptions& real) {
   return at::where(seen, at::scalar_tensor(0, real), at::scalar_tensor(minus_infinity, real));
 }
 
-Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scores, const at::TensorOptions& real) {
-  Tensor added = mask.scalar_type() == at::kBool ? hide_others(mask, real) : mask.to(real.dtype().toScalarType());
+Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scores,
+                  const at::TensorOptions& real) {
+  Tensor added = mask.scalar_type() == at::kBool ? hide_others(mask, real)
+                                                 : mask.to(real.dtype().toScalarType());
   if (added.dim() == 2) added = added.unsqueeze(1).unsqueeze(1);
   while (added.dim() < 4) added = added.unsqueeze(1);
   if (added.sym_size(-1) > scores[3]) added = added.slice_symint(-1, 0, scores[3]);
@@ -32,11 +34,11 @@ Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scor
 
 }  // namespace
 
-Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores, const OptionalTensor& mask,
-                  const OptionalTensor& given_alibi, const Hiding& hiding, std::int64_t first_head,
-                  std::int64_t ranks) {
-  const auto real =
-      at::TensorOptions(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat).device(like.device());
+Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores,
+                  const OptionalTensor& mask, const OptionalTensor& given_alibi,
+                  const Hiding& hiding, std::int64_t first_head, std::int64_t ranks) {
+  const auto real = at::TensorOptions(like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat)
+                        .device(like.device());
   Tensor bias;
   const auto add = [&](const Tensor& more) { bias = bias.defined() ? bias + more : more; };
   if (is_there(given_alibi)) {
@@ -47,16 +49,18 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
         (!each && alibi.sym_size(0) != heads))
       fail_argument(where, "alibi does not fit", words(alibi),
                     c10::str("[", scores[0] * heads, ", 1, ", scores[3], "]"));
-    const Tensor all =
-        alibi.view_symint({alibi.sym_size(0) / heads, heads, 1, alibi.sym_size(2)}).slice_symint(3, 0, scores[3]);
+    const Tensor all = alibi.view_symint({alibi.sym_size(0) / heads, heads, 1, alibi.sym_size(2)})
+                           .slice_symint(3, 0, scores[3]);
     add(all.slice_symint(1, first_head, first_head + scores[1]).to(real.dtype().toScalarType()));
   }
   if (is_there(mask)) add(added_mask(where, *mask, scores, real));
   // A single query is the newest: it sees all keys, whatever is triangular.
   if ((hiding.triangular && scores[2] != 1) || hiding.local_attention) {
     const auto numbers = at::TensorOptions(at::kLong).device(like.device());
-    const auto queries = scores[2].guard_int(__FILE__, __LINE__), keys = scores[3].guard_int(__FILE__, __LINE__);
-    const Tensor query = at::arange(keys - queries, keys, numbers).unsqueeze(1), key = at::arange(keys, numbers);
+    const auto queries = scores[2].guard_int(__FILE__, __LINE__),
+               keys = scores[3].guard_int(__FILE__, __LINE__);
+    const Tensor query = at::arange(keys - queries, keys, numbers).unsqueeze(1),
+                 key = at::arange(keys, numbers);
     Tensor seen = hiding.triangular ? key.le(query) : key.lt(keys);
     if (hiding.local_attention) seen = seen.logical_and(key.gt(query - hiding.window_size));
     add(hide_others(seen, real));
@@ -65,7 +69,8 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
 }
 
 Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi,
-                      const Hiding& hiding, double scale, std::int64_t first_head, std::int64_t ranks) {
+                      const Hiding& hiding, double scale, std::int64_t first_head,
+                      std::int64_t ranks) {
   constexpr const char* where = "softmax";
   if (scores.dim() != 3 && scores.dim() != 4)
     fail_argument(where, "the scores do not fit", words(scores),
@@ -74,7 +79,8 @@ Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const Op
   if (four.dim() == 3) four = four.unsqueeze(1);
   const auto real = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   Tensor scaled = four.to(real) * scale;
-  const Tensor bias = score_bias(where, scores, four.sym_sizes(), mask, alibi, hiding, first_head, ranks);
+  const Tensor bias =
+      score_bias(where, scores, four.sym_sizes(), mask, alibi, hiding, first_head, ranks);
   if (bias.defined()) scaled = scaled + bias;
   return at::_safe_softmax(scaled, -1).to(scores.scalar_type()).view_symint(scores.sym_sizes());
 }

@@ -16,7 +16,8 @@ void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) 
   cosines.resize(static_cast<std::size_t>(reached * half));
   sines.resize(cosines.size());
   for (std::int64_t i = 0; i < half; ++i) {
-    const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+    const double frequency =
+        std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
     for (std::int64_t position = 0; position < reached; ++position) {
       const auto at = static_cast<std::size_t>(position * half + i);
       cosines[at] = static_cast<float>(std::cos(frequency * static_cast<double>(position)));
@@ -29,7 +30,8 @@ void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) 
 }
 
 Workspace& Workspace::instance() {
-  static auto* const workspace = new Workspace;  // never destroyed: tensors must not outlive torch's allocator
+  static auto* const workspace =
+      new Workspace;  // never destroyed: tensors must not outlive torch's allocator
   return *workspace;
 }
 
@@ -37,7 +39,8 @@ void Workspace::allocate(std::int64_t layers, std::int64_t batch, std::int64_t m
   constexpr const char* where = "allocate_workspace";
   if (layers < 1 || batch < 0 || max_tokens < 1)
     fail_argument(where, "the sizes are out of range",
-                  c10::str(layers, " layers, a batch of ", batch, ", ", max_tokens, " tokens"), "1 or more of each");
+                  c10::str(layers, " layers, a batch of ", batch, ", ", max_tokens, " tokens"),
+                  "1 or more of each");
   layers_.assign(static_cast<std::size_t>(layers), {});
   batch_ = batch;
   max_tokens_ = max_tokens;
@@ -47,24 +50,26 @@ void Workspace::release() {
   for (LayerCache& cache : layers_) cache = {};
 }
 
-LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options, bool prompt) {
+LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes,
+                             const at::TensorOptions& options, bool prompt) {
   constexpr const char* where = "softmax_context";
   const std::int64_t batch = sizes[0], heads = sizes[1], tokens = sizes[2], dim = sizes[3];
   if (layer < 0 || layer >= static_cast<std::int64_t>(layers_.size()))
-    fail_argument(where, "the workspace has no such layer", std::to_string(layer), c10::str("one of ", layers_.size()),
-                  "call allocate_workspace first");
+    fail_argument(where, "the workspace has no such layer", std::to_string(layer),
+                  c10::str("one of ", layers_.size()), "call allocate_workspace first");
   if (tokens > max_tokens_)
     fail_argument(where, "the workspace holds no more tokens", std::to_string(tokens),
                   c10::str("at most ", max_tokens_), "give init_inference a larger max_out_tokens");
   LayerCache& cache = layers_[static_cast<std::size_t>(layer)];
   const at::Tensor& keys = cache.keys;
-  const bool fits = keys.defined() && keys.scalar_type() == options.dtype().toScalarType() && keys.size(0) >= batch &&
-                    keys.size(1) == heads && keys.size(3) == dim;
+  const bool fits = keys.defined() && keys.scalar_type() == options.dtype().toScalarType() &&
+                    keys.size(0) >= batch && keys.size(1) == heads && keys.size(3) == dim;
   if (fits) return cache;
   if (!prompt && tokens > 1)
     fail_argument(where, "the tokens before this one are not in the workspace",
                   c10::str("a batch of ", batch, ", ", heads, " heads of ", dim),
-                  keys.defined() ? c10::str("as the prompt had it, ", keys.sizes()) : std::string("a prompt first"));
+                  keys.defined() ? c10::str("as the prompt had it, ", keys.sizes())
+                                 : std::string("a prompt first"));
   const std::vector<std::int64_t> whole{std::max(batch, batch_), heads, max_tokens_, dim};
   cache = {empty(whole, options), empty(whole, options)};
   return cache;

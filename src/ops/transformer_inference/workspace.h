@@ -1,5 +1,6 @@
-// Keys and values of all injected layers of the process, and how many tokens they hold: DeepSpeed's Python has one such place, whose layers
-// know each other by number alone, so one model at a time generates.
+// Keys and values of all injected layers of the process, and how many tokens they hold: DeepSpeed's
+// Python has one such place, whose layers know each other by number alone, so one model at a time
+// generates.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +35,16 @@ class Workspace {
 
   void allocate(std::int64_t layers, std::int64_t batch, std::int64_t max_tokens);
   void release();
-  /// Tokens of the pass at hand: a prompt's length, then one more after each pass of the last layer.
+  /// Tokens of the pass at hand: a prompt's length, then one more after each pass of the last
+  /// layer.
   std::int64_t tokens() const { return tokens_; }
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
   std::int64_t batch() const { return batch_; }
 
-  /// A layer's memory for these sizes, with what it has where it fits; a new prompt may have it made anew.
-  LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options, bool prompt);
+  /// A layer's memory for these sizes, with what it has where it fits; a new prompt may have it
+  /// made anew.
+  LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options,
+                    bool prompt);
   std::int64_t max_tokens() const { return max_tokens_; }
   std::vector<LayerCache>& layers() { return layers_; }
   RotationTables& rotation() { return rotation_; }

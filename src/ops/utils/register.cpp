@@ -6,14 +6,18 @@ namespace {
 
 /// A view: a kernel for every device, shapes alone included, is torch's own.
 at::Tensor cast_to_byte_tensor(const at::Tensor& src) {
-  TORCH_CHECK_VALUE(src.is_contiguous(), "[cast_to_byte_tensor] the tensor is not contiguous; got strides ",
+  TORCH_CHECK_VALUE(src.is_contiguous(),
+                    "[cast_to_byte_tensor] the tensor is not contiguous; got strides ",
                     src.strides(), "; make it so with contiguous()");
-  TORCH_CHECK_VALUE(
-      !src.is_conj() && !src.is_neg(), "[cast_to_byte_tensor] the memory has the conjugate or the negative of ",
-      "the tensor's numbers; got a lazy view, want numbers as they lie in memory; call resolve_conj().resolve_neg()");
+  TORCH_CHECK_VALUE(!src.is_conj() && !src.is_neg(),
+                    "[cast_to_byte_tensor] the memory has the conjugate or the negative of ",
+                    "the tensor's numbers; got a lazy view, want numbers as they lie in memory; "
+                    "call resolve_conj().resolve_neg()");
   return src.detach().view({-1}).view(at::kByte);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(anyaccel, m) { m.def("cast_to_byte_tensor(Tensor(a) src) -> Tensor(a)", &cast_to_byte_tensor); }
+TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
+  m.def("cast_to_byte_tensor(Tensor(a) src) -> Tensor(a)", &cast_to_byte_tensor);
+}

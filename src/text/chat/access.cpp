@@ -14,11 +14,13 @@ constexpr std::size_t kValueBytes = 64;  // of a text beside its bytes
 
 void check_data(const Context& context, const Value& value) {
   if (!value.is_data())
-    outside_subset(context.line, std::string("a list or dict that holds a value of type ") + value.type());
+    outside_subset(context.line,
+                   std::string("a list or dict that holds a value of type ") + value.type());
 }
 
 Value loop_attribute(const Loop& loop, const std::string& name) {
-  const auto count = static_cast<Integer>(loop.items.size()), index = static_cast<Integer>(loop.index);
+  const auto count = static_cast<Integer>(loop.items.size()),
+             index = static_cast<Integer>(loop.index);
   if (name == "index") return index + 1;
   if (name == "index0") return index;
   if (name == "revindex") return count - index;
@@ -33,7 +35,9 @@ Value loop_attribute(const Loop& loop, const std::string& name) {
   return Value::undefined("loop." + name);
 }
 
-Value method(const std::string& name) { return Function{.kind = Function::Kind::method, .name = name}; }
+Value method(const std::string& name) {
+  return Function{.kind = Function::Kind::method, .name = name};
+}
 
 [[noreturn]] void undefined_object(const Context& context, const Value& object) {
   render_error(context.line, quoted(*object.as<Undefined>()->name) + " is undefined");
@@ -44,7 +48,8 @@ struct Range {
   Integer start, stop, step;
 };
 
-Range slice_range(const Context& context, Integer count, const Value& start, const Value& stop, const Value& step) {
+Range slice_range(const Context& context, Integer count, const Value& start, const Value& stop,
+                  const Value& step) {
   const auto part = [&](const Value& value, Integer otherwise) {
     if (value.is_none()) return otherwise;
     if (!value.is_integer())
@@ -92,7 +97,8 @@ Value make_dict(const Context& context, std::vector<std::pair<std::string, Value
 
 Value attribute(const Context& context, const Value& object, const std::string& name) {
   if (object.is_undefined()) undefined_object(context, object);
-  if (name.starts_with('_')) render_error(context.line, "the attribute " + quoted(name) + " is not safe");
+  if (name.starts_with('_'))
+    render_error(context.line, "the attribute " + quoted(name) + " is not safe");
   if (has_method(object, name)) return method(name);
   if (const Loop* loop = object.loop()) return loop_attribute(*loop, name);
   if (const Namespace* space = object.name_space()) {
@@ -121,7 +127,9 @@ Value item(const Context& context, const Value& object, const Value& index) {
   };
   const Value missing = Value::undefined("item " + std::to_string(place));
   if (const List* list = object.list())
-    return inside(static_cast<Integer>(list->items.size())) ? list->items[static_cast<std::size_t>(place)] : missing;
+    return inside(static_cast<Integer>(list->items.size()))
+               ? list->items[static_cast<std::size_t>(place)]
+               : missing;
   if (const std::string* text = object.text()) {
     context.budget.make(text->size());
     const auto all = characters(*text);
@@ -131,7 +139,8 @@ Value item(const Context& context, const Value& object, const Value& index) {
   return missing;
 }
 
-Value slice(const Context& context, const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value slice(const Context& context, const Value& object, const Value& start, const Value& stop,
+            const Value& step) {
   if (const std::string* text = object.text()) {
     context.budget.make(text->size());
     const auto all = characters(*text);
@@ -144,7 +153,8 @@ Value slice(const Context& context, const Value& object, const Value& start, con
   if (object.is_undefined()) undefined_object(context, object);
   if (!list) return Value::undefined("slice");
   std::vector<Value> out;
-  take_slice(list->items, slice_range(context, static_cast<Integer>(list->items.size()), start, stop, step),
+  take_slice(list->items,
+             slice_range(context, static_cast<Integer>(list->items.size()), start, stop, step),
              [&](const Value& one) { out.push_back(one); });
   return make_list(context, std::move(out), list->tuple);
 }

@@ -9,7 +9,9 @@ namespace {
 
 using Integer = std::int64_t;
 
-[[noreturn]] void overflow(const Context& context) { outside_subset(context.line, "a number beyond 64 bits"); }
+[[noreturn]] void overflow(const Context& context) {
+  outside_subset(context.line, "a number beyond 64 bits");
+}
 
 void check_divisor(const Context& context, bool zero) {
   if (zero) render_error(context.line, "division by zero");
@@ -73,7 +75,8 @@ Value real(const Context& context, const std::string& op, double a, double b) {
 /// A text or list so many times.
 Value repeat(const Context& context, const Value& value, Integer times) {
   if (times < 0) times = 0;
-  const std::size_t one = value.text() ? value.text()->size() : value.list()->items.size() * sizeof(Value);
+  const std::size_t one =
+      value.text() ? value.text()->size() : value.list()->items.size() * sizeof(Value);
   std::size_t all = 0;
   if (__builtin_mul_overflow(one, static_cast<std::size_t>(times), &all)) all = SIZE_MAX;
   context.budget.make(all);
@@ -84,7 +87,8 @@ Value repeat(const Context& context, const Value& value, Integer times) {
   }
   std::vector<Value> items;
   const auto& source = value.list()->items;
-  for (Integer i = 0; i < times && !source.empty(); ++i) items.insert(items.end(), source.begin(), source.end());
+  for (Integer i = 0; i < times && !source.empty(); ++i)
+    items.insert(items.end(), source.begin(), source.end());
   return Value::list(std::move(items), value.list()->tuple);
 }
 
@@ -108,11 +112,13 @@ Value calculate(const Context& context, const std::string& op, const Value& a, c
     if (const Undefined* missing = value->as<Undefined>())
       render_error(context.line, quoted(*missing->name) + " is undefined");
   }
-  render_error(context.line, "cannot calculate " + std::string(a.type()) + " " + op + " " + b.type());
+  render_error(context.line,
+               "cannot calculate " + std::string(a.type()) + " " + op + " " + b.type());
 }
 
 Value negative(const Context& context, const Value& a) {
-  if (!a.is_number()) render_error(context.line, std::string("no negative of a value of type ") + a.type());
+  if (!a.is_number())
+    render_error(context.line, std::string("no negative of a value of type ") + a.type());
   return a.is_integer() ? whole(context, "-", 0, a.integer()) : Value(-a.number());
 }
 

@@ -29,8 +29,10 @@ struct ChatTemplate::Data {
   explicit Data(chat::TemplateFiles files) : tool_use(std::move(files.tool_use)) {
     document = chat::parse_template(files.text);
     // transformers gives them so, whether a template asks for them or not.
-    variables = {{"tools", chat::None{}}, {"documents", chat::None{}}, {"add_generation_prompt", false}};
-    for (auto& [name, token] : files.special_tokens) variables.emplace_back(name, chat::Value(std::move(token)));
+    variables = {
+        {"tools", chat::None{}}, {"documents", chat::None{}}, {"add_generation_prompt", false}};
+    for (auto& [name, token] : files.special_tokens)
+      variables.emplace_back(name, chat::Value(std::move(token)));
   }
 
   std::string render(const chat::Block& block, Pairs values) const {
@@ -48,17 +50,20 @@ std::optional<ChatTemplate> ChatTemplate::load(const std::filesystem::path& fold
   return ChatTemplate(std::make_shared<Data>(std::move(*files)));
 }
 
-ChatTemplate ChatTemplate::parse(std::string_view text, const std::map<std::string, std::string>& special_tokens) {
+ChatTemplate ChatTemplate::parse(std::string_view text,
+                                 const std::map<std::string, std::string>& special_tokens) {
   chat::TemplateFiles files{.text = utf8_lossy(text), .tool_use = {}, .special_tokens = {}};
-  for (const auto& [name, token] : special_tokens) files.special_tokens.emplace(name, utf8_lossy(token));
+  for (const auto& [name, token] : special_tokens)
+    files.special_tokens.emplace(name, utf8_lossy(token));
   return ChatTemplate(std::make_shared<Data>(std::move(files)));
 }
 
-std::string ChatTemplate::apply(const std::vector<Message>& messages, bool add_generation_prompt) const {
+std::string ChatTemplate::apply(const std::vector<Message>& messages,
+                                bool add_generation_prompt) const {
   std::vector<chat::Value> list;
   for (const Message& message : messages) {
-    list.push_back(chat::Value::dict(
-        {{"role", chat::Value(utf8_lossy(message.role))}, {"content", chat::Value(utf8_lossy(message.content))}}));
+    list.push_back(chat::Value::dict({{"role", chat::Value(utf8_lossy(message.role))},
+                                      {"content", chat::Value(utf8_lossy(message.content))}}));
   }
   Pairs variables = data_->variables;
   put(variables, "messages", chat::Value::list(std::move(list)));
@@ -69,14 +74,16 @@ std::string ChatTemplate::apply(const std::vector<Message>& messages, bool add_g
 std::string ChatTemplate::apply_json(std::string_view text) const {
   const Json json = parse_json(text, "the variables");
   if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
-    throw Error(ErrorCode::corrupt, "ChatTemplate",
-                {.what = "the variables are no JSON object with a list of messages",
-                 .want = "for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
+    throw Error(
+        ErrorCode::corrupt, "ChatTemplate",
+        {.what = "the variables are no JSON object with a list of messages",
+         .want = "for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
   }
   Pairs variables = data_->variables;
   for (const auto& [name, value] : json.items()) put(variables, name, chat::value_of(value));
   const bool tools = json.contains("tools") && !json["tools"].is_null();
-  if (tools && data_->tool_use) return data_->render(chat::parse_template(*data_->tool_use), std::move(variables));
+  if (tools && data_->tool_use)
+    return data_->render(chat::parse_template(*data_->tool_use), std::move(variables));
   return data_->render(data_->document, std::move(variables));
 }
 

@@ -13,12 +13,14 @@ namespace {
 }
 
 bool equal_lists(const Context& context, const List& a, const List& b) {
-  return a.tuple == b.tuple && std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
-                                          [&](const Value& x, const Value& y) { return equal(context, x, y); });
+  return a.tuple == b.tuple &&
+         std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                    [&](const Value& x, const Value& y) { return equal(context, x, y); });
 }
 
 bool equal_dicts(const Context& context, const Dict& a, const Dict& b) {
-  return a.items.size() == b.items.size() && std::all_of(a.items.begin(), a.items.end(), [&](const auto& one) {
+  return a.items.size() == b.items.size() &&
+         std::all_of(a.items.begin(), a.items.end(), [&](const auto& one) {
            context.budget.read(8 * b.items.size());
            const Value* other = b.find(one.first);
            return other && equal(context, one.second, *other);
@@ -27,7 +29,8 @@ bool equal_dicts(const Context& context, const Dict& a, const Dict& b) {
 
 bool contains(const Context& context, const Value& container, const Value& value) {
   if (const std::string* text = container.text()) {
-    if (!value.text()) render_error(context.line, std::string("a text cannot hold a value of type ") + value.type());
+    if (!value.text())
+      render_error(context.line, std::string("a text cannot hold a value of type ") + value.type());
     context.budget.read(text->size());
     return text->find(*value.text()) != std::string::npos;
   }
@@ -37,7 +40,9 @@ bool contains(const Context& context, const Value& container, const Value& value
   }
   if (container.is_undefined()) return false;
   const List* list = container.list();
-  if (!list) render_error(context.line, std::string("nothing can be in a value of type ") + container.type());
+  if (!list)
+    render_error(context.line,
+                 std::string("nothing can be in a value of type ") + container.type());
   return std::any_of(list->items.begin(), list->items.end(),
                      [&](const Value& item) { return equal(context, item, value); });
 }
@@ -70,7 +75,8 @@ bool less(const Context& context, const Value& a, const Value& b) {
   const List *left = a.list(), *right = b.list();
   if (!left || !right || left->tuple != right->tuple) no_order(context, a, b);
   for (std::size_t i = 0; i < std::min(left->items.size(), right->items.size()); ++i) {
-    if (!equal(context, left->items[i], right->items[i])) return less(context, left->items[i], right->items[i]);
+    if (!equal(context, left->items[i], right->items[i]))
+      return less(context, left->items[i], right->items[i]);
   }
   return left->items.size() < right->items.size();
 }
@@ -80,7 +86,8 @@ bool compare(const Context& context, const std::string& op, const Value& a, cons
   if (op == "!=") return !equal(context, a, b);
   if (op == "in") return contains(context, b, a);
   if (op == "not in") return !contains(context, b, a);
-  const bool nan = a.is_number() && b.is_number() && (std::isnan(a.number()) || std::isnan(b.number()));
+  const bool nan =
+      a.is_number() && b.is_number() && (std::isnan(a.number()) || std::isnan(b.number()));
   if (nan) return false;
   if (op == "<") return less(context, a, b);
   if (op == ">") return less(context, b, a);

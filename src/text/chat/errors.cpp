@@ -8,7 +8,9 @@ namespace {
 
 constexpr const char* kWhere = "ChatTemplate";
 
-std::string at(int line, const std::string& what) { return "line " + std::to_string(line) + ": " + what; }
+std::string at(int line, const std::string& what) {
+  return "line " + std::to_string(line) + ": " + what;
+}
 
 }  // namespace
 

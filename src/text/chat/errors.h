@@ -19,9 +19,10 @@ namespace anyaccel::llm::chat {
 /// Any text, cut to a length that fits into a message, in quotes.
 std::string quoted(std::string_view text);
 
-/// What rendering one template may cost. Enough for conversations of megabytes; a hostile template ends within seconds.
+/// What rendering one template may cost. Enough for conversations of megabytes; a hostile template
+/// ends within seconds.
 struct Limits {
-  std::int64_t steps = 5'000'000;               ///< values computed; long texts that are read count as several
+  std::int64_t steps = 5'000'000;  ///< values computed; long texts that are read count as several
   std::int64_t bytes = std::int64_t{64} << 20;  ///< of all values made, output included
   int depth = 300;                              ///< of nested blocks, expressions and macro calls
 };

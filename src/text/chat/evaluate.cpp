@@ -23,7 +23,8 @@ Value Interpreter::evaluate(const Expression& node, Scope& scope) {
       Arguments pairs;
       for (std::size_t i = 0; i < node.children.size(); i += 2) {
         const Value key = operand(i);
-        if (!key.text()) outside_subset(node.line, std::string("a dict's key of type ") + key.type());
+        if (!key.text())
+          outside_subset(node.line, std::string("a dict's key of type ") + key.type());
         pairs.keywords.emplace_back(*key.text(), operand(i + 1));
       }
       return call_global(context, {.kind = Function::Kind::make_dict, .name = "dict"}, pairs);
@@ -50,7 +51,8 @@ Value Interpreter::evaluate(const Expression& node, Scope& scope) {
     case Kind::unary: {
       const Value value = operand(0);
       if (node.text == "not") return !value.truth();
-      return node.text == "-" ? negative(context, value) : calculate(context, "+", std::int64_t{0}, value);
+      return node.text == "-" ? negative(context, value)
+                              : calculate(context, "+", std::int64_t{0}, value);
     }
     case Kind::binary: {
       const Value left = operand(0);
@@ -64,7 +66,8 @@ Value Interpreter::evaluate(const Expression& node, Scope& scope) {
     }
     case Kind::choice:
       if (operand(0).truth()) return operand(1);
-      return node.children[2] ? operand(2) : Value::undefined("the value of an \"if\" without \"else\"");
+      return node.children[2] ? operand(2)
+                              : Value::undefined("the value of an \"if\" without \"else\"");
   }
   return {};
 }
@@ -94,8 +97,10 @@ Value Interpreter::compare_all(const Expression& node, Scope& scope) {
 
 Arguments Interpreter::arguments(const Expression& node, std::size_t first, Scope& scope) {
   Arguments out;
-  for (std::size_t i = first; i < node.children.size(); ++i) out.values.push_back(evaluate(*node.children[i], scope));
-  for (const auto& [name, value] : node.keywords) out.keywords.emplace_back(name, evaluate(*value, scope));
+  for (std::size_t i = first; i < node.children.size(); ++i)
+    out.values.push_back(evaluate(*node.children[i], scope));
+  for (const auto& [name, value] : node.keywords)
+    out.keywords.emplace_back(name, evaluate(*value, scope));
   return out;
 }
 
@@ -105,10 +110,13 @@ Value Interpreter::call(const Expression& node, Scope& scope) {
   Value function;
   if (called.kind == Kind::attribute) {
     const Value object = evaluate(*called.children[0], scope);
-    if (has_method(object, called.text)) return call_method(context, object, called.text, arguments(node, 1, scope));
+    if (has_method(object, called.text))
+      return call_method(context, object, called.text, arguments(node, 1, scope));
     function = attribute(context, object, called.text);
-    if (function.is_undefined() && (object.text() || object.dict() || object.list() || object.loop()))
-      outside_subset(node.line, "the method " + quoted(called.text) + " of a value of type " + object.type());
+    if (function.is_undefined() &&
+        (object.text() || object.dict() || object.list() || object.loop()))
+      outside_subset(node.line,
+                     "the method " + quoted(called.text) + " of a value of type " + object.type());
   } else {
     function = evaluate(called, scope);
   }
@@ -117,7 +125,9 @@ Value Interpreter::call(const Expression& node, Scope& scope) {
     outside_subset(node.line, "the function " + quoted(*missing->name));
   }
   const Function* found = function.function();
-  if (!found) render_error(node.line, std::string("a value of type ") + function.type() + " cannot be called");
+  if (!found)
+    render_error(node.line,
+                 std::string("a value of type ") + function.type() + " cannot be called");
   const Arguments given = arguments(node, 1, scope);
   return found->kind == Function::Kind::macro ? call_macro(*found, given, node.line)
                                               : call_global(context, *found, given);
@@ -135,7 +145,8 @@ Value Interpreter::call_macro(const Function& function, const Arguments& argumen
     if (given[i])
       scope.names.insert_or_assign(names[i], *given[i]);
     else
-      scope.names.insert_or_assign(names[i], otherwise ? evaluate(*otherwise, scope) : Value::undefined(names[i]));
+      scope.names.insert_or_assign(
+          names[i], otherwise ? evaluate(*otherwise, scope) : Value::undefined(names[i]));
   }
   return make_text(at(line), captured(macro.body, scope));
 }

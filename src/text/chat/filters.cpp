@@ -28,7 +28,8 @@ Value letters(const FilterCall& call) {
 Value trim(const FilterCall& call) {
   const auto given = call.bind({"chars"});
   const std::string text = text_of(call);
-  if (!given[0] || given[0]->is_none()) return make_text(call.context, std::string(strip_left(strip_right(text))));
+  if (!given[0] || given[0]->is_none())
+    return make_text(call.context, std::string(strip_left(strip_right(text))));
   return call_method(call.context, Value(text), "strip", {.values = {*given[0]}});
 }
 
@@ -48,12 +49,14 @@ Value tojson(const FilterCall& call) {
     const std::string* text = given[1]->text();
     const std::int64_t width = text ? 0 : integer_argument(call.context, "tojson", *given[1]);
     if (width > 100) outside_subset(call.context.line, "an indent of more than 100");
-    style.indent = text ? *text : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
+    style.indent =
+        text ? *text : std::string(static_cast<std::size_t>(std::max<std::int64_t>(width, 0)), ' ');
     style.item_separator = ",";
   }
   if (given[2] && !given[2]->is_none()) {
     const List* pair = given[2]->list();
-    if (!pair || pair->items.size() != 2) render_error(call.context.line, "tojson wants two separators");
+    if (!pair || pair->items.size() != 2)
+      render_error(call.context.line, "tojson wants two separators");
     style.item_separator = text_argument(call.context, "tojson", pair->items[0]);
     style.key_separator = text_argument(call.context, "tojson", pair->items[1]);
   }
@@ -176,8 +179,8 @@ constexpr auto kFilters = std::to_array<NamedFilter>({
 });
 
 const NamedFilter* known_filter(std::string_view name) {
-  const auto it =
-      std::find_if(kFilters.begin(), kFilters.end(), [&](const auto& filter) { return name == filter.name; });
+  const auto it = std::find_if(kFilters.begin(), kFilters.end(),
+                               [&](const auto& filter) { return name == filter.name; });
   return it == kFilters.end() ? nullptr : &*it;
 }
 
@@ -185,10 +188,12 @@ const NamedFilter* known_filter(std::string_view name) {
 
 bool is_filter(std::string_view name) { return known_filter(name) != nullptr; }
 
-Value apply_filter(const Context& context, const std::string& name, const Value& input, const Arguments& arguments) {
+Value apply_filter(const Context& context, const std::string& name, const Value& input,
+                   const Arguments& arguments) {
   context.budget.step();
   const NamedFilter* filter = known_filter(name);
-  if (!filter) outside_subset(context.line, "the filter " + quoted(name));  // named by a value, as in map
+  if (!filter)
+    outside_subset(context.line, "the filter " + quoted(name));  // named by a value, as in map
   return filter->filter({context, name, input, arguments});
 }
 

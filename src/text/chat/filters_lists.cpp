@@ -15,8 +15,11 @@ Value by_path(const Context& context, const Value& value, const Value& path) {
   const std::string text = text_argument(context, "attribute", path);
   Value at = value;
   for (const std::string_view part : split(text, ".", -1)) {
-    const bool number = !part.empty() && part.size() < 10 && std::all_of(part.begin(), part.end(), is_digit);
-    at = item(context, at, number ? Value(std::int64_t{std::stoi(std::string(part))}) : Value(std::string(part)));
+    const bool number =
+        !part.empty() && part.size() < 10 && std::all_of(part.begin(), part.end(), is_digit);
+    at =
+        item(context, at,
+             number ? Value(std::int64_t{std::stoi(std::string(part))}) : Value(std::string(part)));
   }
   return at;
 }
@@ -33,7 +36,8 @@ Value filter_elements(const FilterCall& call, bool by_attribute, bool wanted) {
   Arguments arguments = call.arguments;
   const Value path = by_attribute ? shift(call, arguments) : Value();
   std::optional<std::string> test;
-  if (!arguments.values.empty()) test = text_argument(call.context, call.name, shift(call, arguments));
+  if (!arguments.values.empty())
+    test = text_argument(call.context, call.name, shift(call, arguments));
   std::vector<Value> out;
   for (Value& one : elements(call.context, call.input)) {
     const Value value = by_attribute ? by_path(call.context, one, path) : one;
@@ -77,7 +81,8 @@ Value join(const FilterCall& call) {
   bool first = true;
   for (const Value& one : elements(call.context, call.input)) {
     const bool whole = !given[1] || given[1]->is_none();
-    const std::string part = to_text(call.context, whole ? one : by_path(call.context, one, *given[1]));
+    const std::string part =
+        to_text(call.context, whole ? one : by_path(call.context, one, *given[1]));
     call.context.budget.make(part.size() + between.size());
     if (!first) out += between;
     out += part;
@@ -119,7 +124,8 @@ Value reverse(const FilterCall& call) {
 Value items(const FilterCall& call) {
   call.bind({});
   if (call.input.is_undefined()) return make_list(call.context, {});
-  if (!call.input.dict()) render_error(call.context.line, std::string("items wants a dict, got ") + call.input.type());
+  if (!call.input.dict())
+    render_error(call.context.line, std::string("items wants a dict, got ") + call.input.type());
   return call_method(call.context, call.input, "items", {});
 }
 
@@ -128,11 +134,13 @@ Value dictsort(const FilterCall& call) {
   if (!call.input.dict())
     render_error(call.context.line, std::string("dictsort wants a dict, got ") + call.input.type());
   std::vector<std::pair<std::string, Value>> keyed;
-  for (const Value& pair : elements(call.context, call_method(call.context, call.input, "items", {}))) {
+  for (const Value& pair :
+       elements(call.context, call_method(call.context, call.input, "items", {}))) {
     call.context.budget.step(16);
     keyed.emplace_back(lower(*pair.list()->items[0].text()), pair);
   }
-  std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(keyed.begin(), keyed.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Value> out;
   for (auto& [key, pair] : keyed) out.push_back(std::move(pair));
   return make_list(call.context, std::move(out));
@@ -143,7 +151,8 @@ Value unique(const FilterCall& call) {
   std::vector<Value> seen, out;
   for (const Value& one : elements(call.context, call.input)) {
     const Value key = one.text() ? make_text(call.context, lower(*one.text())) : one;
-    if (std::any_of(seen.begin(), seen.end(), [&](const Value& old) { return equal(call.context, old, key); }))
+    if (std::any_of(seen.begin(), seen.end(),
+                    [&](const Value& old) { return equal(call.context, old, key); }))
       continue;
     seen.push_back(key);
     out.push_back(one);

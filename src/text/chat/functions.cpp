@@ -34,12 +34,15 @@ Value range(const Context& context, const Arguments& arguments) {
 }
 
 /// The pairs of dict(...) and namespace(...): those of a dict, then the named ones.
-std::vector<std::pair<std::string, Value>> pairs(const Context& context, const Arguments& arguments) {
+std::vector<std::pair<std::string, Value>> pairs(const Context& context,
+                                                 const Arguments& arguments) {
   std::vector<std::pair<std::string, Value>> out;
-  if (arguments.values.size() > 1) render_error(context.line, "dict() has more than one positional argument");
+  if (arguments.values.size() > 1)
+    render_error(context.line, "dict() has more than one positional argument");
   if (!arguments.values.empty()) {
     const Dict* dict = arguments.values.front().dict();
-    if (!dict) outside_subset(context.line, "a dict or namespace of something else than a dict and names");
+    if (!dict)
+      outside_subset(context.line, "a dict or namespace of something else than a dict and names");
     out = dict->items;
   }
   for (const auto& [name, value] : arguments.keywords) {
@@ -70,8 +73,8 @@ Value now(const Context& context, const Arguments& arguments) {
 }  // namespace
 
 std::optional<Function> global_function(std::string_view name) {
-  constexpr std::array kKinds{Kind::range, Kind::make_namespace, Kind::make_dict, Kind::raise_exception,
-                              Kind::strftime_now};
+  constexpr std::array kKinds{Kind::range, Kind::make_namespace, Kind::make_dict,
+                              Kind::raise_exception, Kind::strftime_now};
   constexpr std::array kNames{"range", "namespace", "dict", "raise_exception", "strftime_now"};
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (name == kNames[i]) return Function{.kind = kKinds[i], .name = std::string(name)};
@@ -87,32 +90,40 @@ Value call_global(const Context& context, const Function& function, const Argume
     case Kind::make_namespace: {
       auto space = std::make_shared<Namespace>();
       const Value checked = make_dict(context, pairs(context, arguments));
-      for (const auto& [name, value] : checked.dict()->items) space->items.insert_or_assign(name, value);
+      for (const auto& [name, value] : checked.dict()->items)
+        space->items.insert_or_assign(name, value);
       return space;
     }
     case Kind::raise_exception: {
       const auto given = bind(context, "raise_exception", arguments, {"message"});
       throw Error(ErrorCode::invalid_argument, "ChatTemplate",
-                  {.what = "line " + std::to_string(context.line) + ": the model's template refuses these messages: " +
+                  {.what = "line " + std::to_string(context.line) +
+                           ": the model's template refuses these messages: " +
                            printable_text(to_text(context, given[0].value_or(Value())), 1000)});
     }
-    default: outside_subset(context.line, "the method " + quoted(function.name) + " that is not called at once");
+    default:
+      outside_subset(context.line,
+                     "the method " + quoted(function.name) + " that is not called at once");
   }
 }
 
-std::vector<std::optional<Value>> bind(const Context& context, const std::string& called, const Arguments& arguments,
+std::vector<std::optional<Value>> bind(const Context& context, const std::string& called,
+                                       const Arguments& arguments,
                                        const std::vector<std::string>& names) {
   std::vector<std::optional<Value>> out(names.size());
   if (arguments.values.size() > names.size()) {
     render_error(context.line, called + "() takes at most " + std::to_string(names.size()) +
-                                   " positional arguments, got " + std::to_string(arguments.values.size()));
+                                   " positional arguments, got " +
+                                   std::to_string(arguments.values.size()));
   }
   for (std::size_t i = 0; i < arguments.values.size(); ++i) out[i] = arguments.values[i];
   for (const auto& [name, value] : arguments.keywords) {
     std::size_t place = 0;
     while (place < names.size() && names[place] != name) ++place;
-    if (place == names.size()) render_error(context.line, called + "() has no argument " + quoted(name));
-    if (out[place]) render_error(context.line, called + "() has the argument " + quoted(name) + " twice");
+    if (place == names.size())
+      render_error(context.line, called + "() has no argument " + quoted(name));
+    if (out[place])
+      render_error(context.line, called + "() has the argument " + quoted(name) + " twice");
     out[place] = value;
   }
   return out;
@@ -123,7 +134,8 @@ std::string text_argument(const Context& context, const std::string& called, con
   render_error(context.line, called + " wants a text, got " + value.type());
 }
 
-std::int64_t integer_argument(const Context& context, const std::string& called, const Value& value) {
+std::int64_t integer_argument(const Context& context, const std::string& called,
+                              const Value& value) {
   if (value.is_integer()) return value.integer();
   render_error(context.line, called + " wants a whole number, got " + value.type());
 }

@@ -6,7 +6,8 @@ using Kind = Statement::Kind;
 
 std::string Interpreter::render(const Block& document, const Value& variables) {
   Scope root;
-  for (const auto& [name, value] : variables.dict()->items) root.names.insert_or_assign(name, value);
+  for (const auto& [name, value] : variables.dict()->items)
+    root.names.insert_or_assign(name, value);
   output_.clear();
   run(document, root);
   return std::move(output_);
@@ -35,7 +36,9 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
       output_ += statement.text;
       return Flow::on;
     case Kind::output: print(evaluate(*statement.value, scope), statement.line); return Flow::on;
-    case Kind::set: assign(statement.target, evaluate(*statement.value, scope), scope, statement.line); return Flow::on;
+    case Kind::set:
+      assign(statement.target, evaluate(*statement.value, scope), scope, statement.line);
+      return Flow::on;
     case Kind::capture: {
       Scope inner{.names = {}, .around = &scope};
       Value text = make_text(at(statement.line), captured(statement.body, inner));
@@ -45,9 +48,10 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope) {
     case Kind::choose: return choose(statement, scope);
     case Kind::loop: return loop(statement, scope);
     case Kind::macro:
-      scope.names.insert_or_assign(
-          statement.text,
-          Function{.kind = Function::Kind::macro, .name = statement.text, .macro = &statement, .scope = &scope});
+      scope.names.insert_or_assign(statement.text, Function{.kind = Function::Kind::macro,
+                                                            .name = statement.text,
+                                                            .macro = &statement,
+                                                            .scope = &scope});
       return Flow::on;
     case Kind::group: {
       Scope inner{.names = {}, .around = &scope};
@@ -80,8 +84,11 @@ void Interpreter::assign(const Target& target, Value value, Scope& scope, int li
       if (it != around->names.end()) object = it->second;
     }
     Namespace* space = object.name_space();
-    if (!space) render_error(line, quoted(target.names[0]) + " is not a namespace but of type " + object.type());
-    if (!value.is_data()) outside_subset(line, std::string("a namespace that holds a value of type ") + value.type());
+    if (!space)
+      render_error(line,
+                   quoted(target.names[0]) + " is not a namespace but of type " + object.type());
+    if (!value.is_data())
+      outside_subset(line, std::string("a namespace that holds a value of type ") + value.type());
     budget_.make(target.attribute.size() + sizeof(Value));
     space->items.insert_or_assign(target.attribute, std::move(value));
     return;
@@ -95,7 +102,8 @@ void Interpreter::assign(const Target& target, Value value, Scope& scope, int li
     render_error(line, "cannot unpack " + std::to_string(parts.size()) + " values into " +
                            std::to_string(target.names.size()) + " names");
   }
-  for (std::size_t i = 0; i < parts.size(); ++i) scope.names.insert_or_assign(target.names[i], std::move(parts[i]));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    scope.names.insert_or_assign(target.names[i], std::move(parts[i]));
 }
 
 Interpreter::Flow Interpreter::loop(const Statement& statement, Scope& scope) {

@@ -29,8 +29,8 @@ std::string mapped(const std::string& text, F map) {
   std::string out(text.size(), ' ');
   for (;;) {
     status = U_ZERO_ERROR;
-    const auto length = map(cases.get(), out.data(), static_cast<std::int32_t>(out.size()), text.data(),
-                            static_cast<std::int32_t>(text.size()), &status);
+    const auto length = map(cases.get(), out.data(), static_cast<std::int32_t>(out.size()),
+                            text.data(), static_cast<std::int32_t>(text.size()), &status);
     const bool fits = static_cast<std::size_t>(length) <= out.size();
     out.resize(static_cast<std::size_t>(length));
     if (status == U_BUFFER_OVERFLOW_ERROR && !fits) continue;
@@ -60,7 +60,8 @@ bool all_cased(const std::string& text, UProperty wanted) {
     const auto code = static_cast<UChar32>(c);
     const bool is_wanted = u_hasBinaryProperty(code, wanted) != 0;
     const bool titled = u_charType(code) == U_TITLECASE_LETTER;
-    const bool any = u_hasBinaryProperty(code, UCHAR_UPPERCASE) || u_hasBinaryProperty(code, UCHAR_LOWERCASE);
+    const bool any =
+        u_hasBinaryProperty(code, UCHAR_UPPERCASE) || u_hasBinaryProperty(code, UCHAR_LOWERCASE);
     found = found || is_wanted;
     other = other || titled || (any && !is_wanted);
   });
@@ -82,7 +83,8 @@ std::string capitalize(const std::string& text) {
   const std::size_t first = utf8_front(text).length;
   // Lowered as a whole, since what a letter becomes may depend on those before it.
   const std::string lowered = lower(text), front = lower(text.substr(0, first));
-  return titlecase(text.substr(0, first)) + (lowered.starts_with(front) ? lowered.substr(front.size()) : "");
+  return titlecase(text.substr(0, first)) +
+         (lowered.starts_with(front) ? lowered.substr(front.size()) : "");
 }
 
 std::string title(const std::string& text) {

@@ -43,10 +43,13 @@ class Lexer {
 
   std::string_view rest() const { return std::string_view(text_).substr(place_); }
   bool at(std::string_view what) const { return rest().starts_with(what); }
-  void add(TokenKind kind, std::string text = {}) { tokens_.push_back({kind, line_, std::move(text)}); }
+  void add(TokenKind kind, std::string text = {}) {
+    tokens_.push_back({kind, line_, std::move(text)});
+  }
   /// Goes on by `count` bytes.
   void skip(std::size_t count) {
-    line_ += static_cast<int>(std::count(rest().begin(), rest().begin() + static_cast<std::ptrdiff_t>(count), '\n'));
+    line_ += static_cast<int>(
+        std::count(rest().begin(), rest().begin() + static_cast<std::ptrdiff_t>(count), '\n'));
     place_ += count;
   }
   void skip_space() { skip(rest().size() - strip_left(rest()).size()); }
@@ -80,7 +83,8 @@ void Lexer::data(std::string_view text, char sign, bool variable) {
     kept = strip_right(text);
   } else if (sign != '+' && !variable) {
     const std::size_t line = text.rfind('\n') + 1;  // 0 when there is none
-    if ((line > 0 || line_starting_) && strip_left(text.substr(line)).empty()) kept = text.substr(0, line);
+    if ((line > 0 || line_starting_) && strip_left(text.substr(line)).empty())
+      kept = text.substr(0, line);
   }
   if (!kept.empty()) add(TokenKind::data, std::string(kept));
   skip(text.size());
@@ -149,7 +153,8 @@ void Lexer::token() {
   if (is_digit(c)) return number();
   if (is_name_start(c)) {
     std::size_t length = 1;
-    while (length < rest().size() && (is_name_start(rest()[length]) || is_digit(rest()[length]))) ++length;
+    while (length < rest().size() && (is_name_start(rest()[length]) || is_digit(rest()[length])))
+      ++length;
     add(TokenKind::name, std::string(rest().substr(0, length)));
     return skip(length);
   }
@@ -169,7 +174,8 @@ void Lexer::token() {
 void Lexer::bracket(char c) {
   if (c == '(' || c == '[' || c == '{') open_ += c == '(' ? ')' : c == '[' ? ']' : '}';
   if (c != ')' && c != ']' && c != '}') return;
-  if (open_.empty() || open_.back() != c) syntax_error(line_, std::string("unexpected '") + c + "'");
+  if (open_.empty() || open_.back() != c)
+    syntax_error(line_, std::string("unexpected '") + c + "'");
   open_.pop_back();
 }
 

@@ -1,4 +1,5 @@
-// A template's text in tokens, with the white space that transformers' settings leave (trim_blocks, lstrip_blocks).
+// A template's text in tokens, with the white space that transformers' settings leave (trim_blocks,
+// lstrip_blocks).
 #pragma once
 
 #include <cstdint>

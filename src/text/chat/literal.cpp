@@ -12,7 +12,8 @@ namespace anyaccel::llm::chat {
 namespace {
 
 /// The code after \x, \u or \U, or up to three octal digits; moves `place` behind it.
-char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t digits, int base, int line) {
+char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t digits, int base,
+                      int line) {
   std::uint32_t code = 0;
   const char* begin = text.data() + place;
   const char* end = begin + std::min(digits, text.size() - place);
@@ -27,8 +28,9 @@ char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t dig
 /// Bytes of `digits` and single underscores between them.
 std::size_t digits_length(std::string_view text) {
   std::size_t length = 0;
-  while (length < text.size() && (is_digit(text[length]) || (length > 0 && text[length] == '_' &&
-                                                             length + 1 < text.size() && is_digit(text[length + 1]))))
+  while (length < text.size() &&
+         (is_digit(text[length]) || (length > 0 && text[length] == '_' &&
+                                     length + 1 < text.size() && is_digit(text[length + 1]))))
     ++length;
   return length;
 }
@@ -80,8 +82,10 @@ NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int li
   }
   NumberLiteral out;
   if (base != 10) {
-    const auto [stop, status] = std::from_chars(text.data() + prefix, text.data() + text.size(), out.integer, base);
-    if (status != std::errc() || text[prefix] == '-') outside_subset(line, "the number " + quoted(text.substr(0, 20)));
+    const auto [stop, status] =
+        std::from_chars(text.data() + prefix, text.data() + text.size(), out.integer, base);
+    if (status != std::errc() || text[prefix] == '-')
+      outside_subset(line, "the number " + quoted(text.substr(0, 20)));
     out.length = static_cast<std::size_t>(stop - text.data());
     return out;
   }
@@ -91,8 +95,10 @@ NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int li
     if (end + 1 < text.size() && text[end] == '.' && is_digit(text[end + 1]))
       end += 1 + digits_length(text.substr(end + 1));
     if (end < text.size() && (text[end] | 0x20) == 'e') {
-      const std::size_t sign = end + 1 < text.size() && (text[end + 1] == '-' || text[end + 1] == '+') ? 1 : 0;
-      const std::size_t exponent = end + 1 + sign < text.size() ? digits_length(text.substr(end + 1 + sign)) : 0;
+      const std::size_t sign =
+          end + 1 < text.size() && (text[end + 1] == '-' || text[end + 1] == '+') ? 1 : 0;
+      const std::size_t exponent =
+          end + 1 + sign < text.size() ? digits_length(text.substr(end + 1 + sign)) : 0;
       if (exponent > 0) end += 1 + sign + exponent;
     }
   }
@@ -102,9 +108,11 @@ NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int li
   for (const char c : text.substr(0, end)) {
     if (c != '_') plain += c;
   }
-  const auto parsed = out.whole ? std::from_chars(plain.data(), plain.data() + plain.size(), out.integer)
-                                : std::from_chars(plain.data(), plain.data() + plain.size(), out.number);
-  if (parsed.ec != std::errc()) outside_subset(line, "the number " + quoted(plain) + ", beyond what 64 bits hold,");
+  const auto parsed = out.whole
+                          ? std::from_chars(plain.data(), plain.data() + plain.size(), out.integer)
+                          : std::from_chars(plain.data(), plain.data() + plain.size(), out.number);
+  if (parsed.ec != std::errc())
+    outside_subset(line, "the number " + quoted(plain) + ", beyond what 64 bits hold,");
   return out;
 }
 

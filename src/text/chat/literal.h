@@ -8,7 +8,9 @@
 namespace anyaccel::llm::chat {
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr bool is_name_start(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 
 /// Bytes of the string in quotes with which `text` begins; 0 when it does not end.
 std::size_t string_literal_length(std::string_view text);

@@ -16,7 +16,8 @@ using Names = std::vector<std::string>;
 /// The arguments of a method, bound to names.
 class Given {
  public:
-  Given(const Context& context, const std::string& called, const Arguments& arguments, const Names& names)
+  Given(const Context& context, const std::string& called, const Arguments& arguments,
+        const Names& names)
       : context_(context), called_(called), values_(bind(context, called, arguments, names)) {}
   const std::optional<Value>& operator[](std::size_t i) const { return values_[i]; }
   /// Nothing where it is none or not given.
@@ -44,7 +45,8 @@ Value texts(const Context& context, const std::vector<std::string_view>& parts) 
   return make_list(context, std::move(out));
 }
 
-bool starts_or_ends(const Context& context, const std::string& text, const std::string& name, const Value& with) {
+bool starts_or_ends(const Context& context, const std::string& text, const std::string& name,
+                    const Value& with) {
   if (const List* list = with.list(); list && list->tuple) {
     return std::any_of(list->items.begin(), list->items.end(),
                        [&](const Value& one) { return starts_or_ends(context, text, name, one); });
@@ -53,10 +55,11 @@ bool starts_or_ends(const Context& context, const std::string& text, const std::
   return name == "startswith" ? text.starts_with(part) : text.ends_with(part);
 }
 
-constexpr std::array kTextMethods{"capitalize",   "count",      "endswith", "find",   "isdigit", "islower",
-                                  "isspace",      "isupper",    "join",     "lower",  "lstrip",  "removeprefix",
-                                  "removesuffix", "replace",    "rfind",    "rsplit", "rstrip",  "split",
-                                  "splitlines",   "startswith", "strip",    "title",  "upper"};
+constexpr std::array kTextMethods{
+    "capitalize",   "count",      "endswith", "find",   "isdigit", "islower",
+    "isspace",      "isupper",    "join",     "lower",  "lstrip",  "removeprefix",
+    "removesuffix", "replace",    "rfind",    "rsplit", "rstrip",  "split",
+    "splitlines",   "startswith", "strip",    "title",  "upper"};
 constexpr std::array kDictMethods{"get", "items", "keys", "values"};
 
 template <typename Array>
@@ -80,11 +83,13 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 bool only(const std::string& text, bool (*wanted)(char32_t)) {
   const auto all = characters(text);
   return !all.empty() && std::all_of(all.begin(), all.end(), [&](std::string_view c) {
-    return c.size() == 1 ? wanted(static_cast<unsigned char>(c[0])) : wanted == is_space && strip_left(c).empty();
+    return c.size() == 1 ? wanted(static_cast<unsigned char>(c[0]))
+                         : wanted == is_space && strip_left(c).empty();
   });
 }
 
-Value strip_method(const Context& context, const std::string& text, const std::string& name, const Given& given) {
+Value strip_method(const Context& context, const std::string& text, const std::string& name,
+                   const Given& given) {
   const auto set = given.text(0);
   if (set) context.budget.step(static_cast<Integer>(text.size() / 64 * set->size()));
   std::string_view out = text;
@@ -100,7 +105,8 @@ Value replace_method(const Context& context, const std::string& text, const Give
   return Value(replace(text, from, to, limit));
 }
 
-Value text_method(const Context& context, const std::string& text, const std::string& name, const Arguments& a) {
+Value text_method(const Context& context, const std::string& text, const std::string& name,
+                  const Arguments& a) {
   context.budget.read(text.size());
   const auto given = [&](const Names& names) { return Given(context, name, a, names); };
   if (name == "strip" || name == "lstrip" || name == "rstrip")
@@ -108,7 +114,8 @@ Value text_method(const Context& context, const std::string& text, const std::st
   if (name == "split" || name == "rsplit") {
     const Given g = given({"sep", "maxsplit"});
     const auto separator = g.text(0);
-    if (separator && separator->empty()) render_error(context.line, "split() has an empty separator");
+    if (separator && separator->empty())
+      render_error(context.line, "split() has an empty separator");
     return texts(context, split(text, separator, g.integer(1, -1), name == "rsplit"));
   }
   if (name == "splitlines") return given({}), texts(context, lines_of(text));
@@ -138,8 +145,10 @@ Value text_method(const Context& context, const std::string& text, const std::st
   }
   if (name == "removeprefix" || name == "removesuffix") {
     const std::string part = given({"part"}).required(0);
-    if (name == "removeprefix") return make_text(context, text.starts_with(part) ? text.substr(part.size()) : text);
-    return make_text(context, text.ends_with(part) ? text.substr(0, text.size() - part.size()) : text);
+    if (name == "removeprefix")
+      return make_text(context, text.starts_with(part) ? text.substr(part.size()) : text);
+    return make_text(context,
+                     text.ends_with(part) ? text.substr(0, text.size() - part.size()) : text);
   }
   given({});
   if (name == "isupper") return is_upper(text);
@@ -151,8 +160,10 @@ Value text_method(const Context& context, const std::string& text, const std::st
   return make_text(context, name == "title" ? title(text) : capitalize(text));
 }
 
-Value dict_method(const Context& context, const Dict& dict, const std::string& name, const Arguments& arguments) {
-  const auto given = bind(context, name, arguments, name == "get" ? Names{"key", "default"} : Names{});
+Value dict_method(const Context& context, const Dict& dict, const std::string& name,
+                  const Arguments& arguments) {
+  const auto given =
+      bind(context, name, arguments, name == "get" ? Names{"key", "default"} : Names{});
   if (name == "get") {
     context.budget.read(8 * dict.items.size());
     const Value* found = given[0] && given[0]->text() ? dict.find(*given[0]->text()) : nullptr;
@@ -178,7 +189,8 @@ bool has_method(const Value& object, std::string_view name) {
                          : object.loop() && name == "cycle";
 }
 
-Value call_method(const Context& context, const Value& object, const std::string& name, const Arguments& arguments) {
+Value call_method(const Context& context, const Value& object, const std::string& name,
+                  const Arguments& arguments) {
   if (const std::string* text = object.text()) return text_method(context, *text, name, arguments);
   if (const Dict* dict = object.dict()) return dict_method(context, *dict, name, arguments);
   const auto& values = arguments.values;  // of loop.cycle

@@ -48,7 +48,8 @@ Value negative(const Context& context, const Value& a);
 Value attribute(const Context& context, const Value& object, const std::string& name);
 Value item(const Context& context, const Value& object, const Value& index);
 /// object[start:stop:step]; a part that is left out is none.
-Value slice(const Context& context, const Value& object, const Value& start, const Value& stop, const Value& step);
+Value slice(const Context& context, const Value& object, const Value& start, const Value& stop,
+            const Value& step);
 /// What a loop goes over. Undefined is empty.
 std::vector<Value> elements(const Context& context, const Value& value);
 std::int64_t length(const Context& context, const Value& value);
@@ -58,16 +59,22 @@ struct Arguments {
   std::vector<Value> values = {};
   std::vector<std::pair<std::string, Value>> keywords = {};
 };
-/// The arguments by name, nothing for those that are not given. Too many, or one twice, or an unknown one are errors.
-std::vector<std::optional<Value>> bind(const Context& context, const std::string& called, const Arguments& arguments,
+/// The arguments by name, nothing for those that are not given. Too many, or one twice, or an
+/// unknown one are errors.
+std::vector<std::optional<Value>> bind(const Context& context, const std::string& called,
+                                       const Arguments& arguments,
                                        const std::vector<std::string>& names);
 /// A text or number that an argument must be.
 std::string text_argument(const Context& context, const std::string& called, const Value& value);
-std::int64_t integer_argument(const Context& context, const std::string& called, const Value& value);
+std::int64_t integer_argument(const Context& context, const std::string& called,
+                              const Value& value);
 
-Value apply_filter(const Context& context, const std::string& name, const Value& input, const Arguments& arguments);
-bool apply_test(const Context& context, const std::string& name, const Value& input, const Arguments& arguments);
-Value call_method(const Context& context, const Value& object, const std::string& name, const Arguments& arguments);
+Value apply_filter(const Context& context, const std::string& name, const Value& input,
+                   const Arguments& arguments);
+bool apply_test(const Context& context, const std::string& name, const Value& input,
+                const Arguments& arguments);
+Value call_method(const Context& context, const Value& object, const std::string& name,
+                  const Arguments& arguments);
 /// A function of `global_function`.
 Value call_global(const Context& context, const Function& function, const Arguments& arguments);
 

@@ -11,17 +11,20 @@ using Kind = Expression::Kind;
 constexpr int kMaxDepth = 100;
 
 ExpressionPtr make(Kind kind, int line, std::string text = {}) {
-  return std::make_unique<Expression>(Expression{.kind = kind, .line = line, .text = std::move(text)});
+  return std::make_unique<Expression>(
+      Expression{.kind = kind, .line = line, .text = std::move(text)});
 }
 
 /// Adds an operand, or the mark of one that is left out.
 void add(Expression& node, ExpressionPtr child) {
   if (child) node.depth = std::max(node.depth, child->depth + 1);
-  if (node.depth > kMaxDepth) syntax_error(node.line, "an expression is too long or nested too deep");
+  if (node.depth > kMaxDepth)
+    syntax_error(node.line, "an expression is too long or nested too deep");
   node.children.push_back(std::move(child));
 }
 
-ExpressionPtr make_of(Kind kind, int line, std::string text, ExpressionPtr first, ExpressionPtr second = nullptr) {
+ExpressionPtr make_of(Kind kind, int line, std::string text, ExpressionPtr first,
+                      ExpressionPtr second = nullptr) {
   ExpressionPtr node = make(kind, line, std::move(text));
   add(*node, std::move(first));
   if (second) add(*node, std::move(second));
@@ -94,10 +97,12 @@ ExpressionPtr Parser::comparison() {
   }
 }
 
-ExpressionPtr Parser::binary_level(std::initializer_list<const char*> operators, ExpressionPtr (Parser::*operand)()) {
+ExpressionPtr Parser::binary_level(std::initializer_list<const char*> operators,
+                                   ExpressionPtr (Parser::*operand)()) {
   ExpressionPtr left = (this->*operand)();
   for (;;) {
-    const auto found = std::find_if(operators.begin(), operators.end(), [&](const char* op) { return is_op(op); });
+    const auto found =
+        std::find_if(operators.begin(), operators.end(), [&](const char* op) { return is_op(op); });
     if (found == operators.end()) return left;
     const int line = take().line;
     left = make_of(Kind::binary, line, *found, std::move(left), (this->*operand)());
@@ -181,7 +186,8 @@ ExpressionPtr Parser::tuple(bool parentheses) {
   const int line = here().line;
   ExpressionPtr node = make(Kind::tuple, line);
   const auto at_end = [&] {
-    return is_op(")") || here().kind == TokenKind::block_end || here().kind == TokenKind::variable_end;
+    return is_op(")") || here().kind == TokenKind::block_end ||
+           here().kind == TokenKind::variable_end;
   };
   if (!at_end()) {
     ExpressionPtr first = expression();
@@ -221,9 +227,11 @@ ExpressionPtr Parser::filtered(ExpressionPtr node) {
 ExpressionPtr Parser::subscript(ExpressionPtr node) {
   const Token token = take();
   if (token.text == ".") {
-    if (here().kind == TokenKind::name) return make_of(Kind::attribute, token.line, take().text, std::move(node));
+    if (here().kind == TokenKind::name)
+      return make_of(Kind::attribute, token.line, take().text, std::move(node));
     if (here().kind != TokenKind::integer) unexpected();
-    return make_of(Kind::item, token.line, {}, std::move(node), constant(token.line, take().integer));
+    return make_of(Kind::item, token.line, {}, std::move(node),
+                   constant(token.line, take().integer));
   }
   ExpressionPtr start = is_op(":") ? nullptr : expression();
   if (start && !is_op(":")) {
@@ -254,7 +262,8 @@ void Parser::arguments(Expression& node) {
       node.depth = std::max(node.depth, value->depth + 1);
       node.keywords.emplace_back(std::move(name), std::move(value));
     } else {
-      if (!node.keywords.empty()) syntax_error(here().line, "a call has a positional argument after a named one");
+      if (!node.keywords.empty())
+        syntax_error(here().line, "a call has a positional argument after a named one");
       add(node, expression());
     }
   }
@@ -284,7 +293,8 @@ ExpressionPtr Parser::test(ExpressionPtr node) {
   ExpressionPtr made = make_of(Kind::test, line, name, std::move(node));
   if (is_op("(")) {
     arguments(*made);
-  } else if ((here().kind == TokenKind::name && !is_name("else") && !is_name("or") && !is_name("and")) ||
+  } else if ((here().kind == TokenKind::name && !is_name("else") && !is_name("or") &&
+              !is_name("and")) ||
              here().kind == TokenKind::string || here().kind == TokenKind::integer ||
              here().kind == TokenKind::number || is_op("[") || is_op("{")) {
     if (is_name("is")) syntax_error(line, "tests are chained with \"is\"");

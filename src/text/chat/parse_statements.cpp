@@ -28,20 +28,24 @@ Block parse_template(std::string_view source) {
 void Parser::unexpected() const { syntax_error(here().line, "unexpected " + shown(here())); }
 
 void Parser::expect_op(std::string_view text) {
-  if (!take_op(text)) syntax_error(here().line, "expected '" + std::string(text) + "' but found " + shown(here()));
+  if (!take_op(text))
+    syntax_error(here().line, "expected '" + std::string(text) + "' but found " + shown(here()));
 }
 
 void Parser::expect_name(std::string_view text) {
-  if (!take_name(text)) syntax_error(here().line, "expected \"" + std::string(text) + "\" but found " + shown(here()));
+  if (!take_name(text))
+    syntax_error(here().line, "expected \"" + std::string(text) + "\" but found " + shown(here()));
 }
 
 void Parser::expect(TokenKind kind, const char* what) {
-  if (here().kind != kind) syntax_error(here().line, std::string("expected ") + what + " but found " + shown(here()));
+  if (here().kind != kind)
+    syntax_error(here().line, std::string("expected ") + what + " but found " + shown(here()));
   take();
 }
 
 std::string Parser::any_name() {
-  if (here().kind != TokenKind::name) syntax_error(here().line, "expected a name but found " + shown(here()));
+  if (here().kind != TokenKind::name)
+    syntax_error(here().line, "expected a name but found " + shown(here()));
   return take().text;
 }
 
@@ -116,7 +120,8 @@ Target Parser::target() {
     }
     if (take_op(".")) {
       out.attribute = any_name();
-      if (is_op(",") || out.names.size() > 1) outside_subset(here().line, "unpacking into a namespace");
+      if (is_op(",") || out.names.size() > 1)
+        outside_subset(here().line, "unpacking into a namespace");
     }
     out.unpack = out.unpack || is_op(",");
   } while (take_op(","));

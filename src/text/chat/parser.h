@@ -13,7 +13,8 @@
 
 namespace anyaccel::llm::chat {
 
-/// Throws `corrupt` for what is no template, `unsupported` for what is outside the subset; both name the line.
+/// Throws `corrupt` for what is no template, `unsupported` for what is outside the subset; both
+/// name the line.
 Block parse_template(std::string_view source);
 
 /// Reads tokens by recursive descent. Expressions and statements have a source each.
@@ -61,7 +62,8 @@ class Parser {
   ExpressionPtr tuple(bool parentheses);
   ExpressionPtr dict();
   void arguments(Expression& node);
-  ExpressionPtr binary_level(std::initializer_list<const char*> operators, ExpressionPtr (Parser::*operand)());
+  ExpressionPtr binary_level(std::initializer_list<const char*> operators,
+                             ExpressionPtr (Parser::*operand)());
 
   /// Statements until one of the tags of `ends`, whose name is taken but not its end.
   Block block(std::initializer_list<std::string_view> ends, std::string* end);

@@ -11,7 +11,8 @@ class Parser::Level {
  public:
   static constexpr int kMax = 100;
   explicit Level(Parser& parser) : parser_(parser) {
-    if (parser_.depth_ >= kMax) syntax_error(parser_.here().line, "tags or brackets are nested too deep");
+    if (parser_.depth_ >= kMax)
+      syntax_error(parser_.here().line, "tags or brackets are nested too deep");
     ++parser_.depth_;
   }
   ~Level() { --parser_.depth_; }

@@ -15,7 +15,9 @@ std::string float_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::abs(value), std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(buffer, buffer + sizeof buffer, std::abs(value), std::chars_format::scientific)
+          .ptr;
   const std::string text(buffer, end);
   const std::size_t mark = text.find('e');
   std::string digits = text.substr(0, mark);
@@ -53,7 +55,14 @@ std::string repr(std::string_view text) {
       out += '\\';
       out += bytes;
     } else if (!is_printable(c)) {
-      add_hex(out, c < 0x100 ? 'x' : c < 0x10000 ? 'u' : 'U', c, c < 0x100 ? 2 : c < 0x10000 ? 4 : 8);
+      add_hex(out,
+              c < 0x100     ? 'x'
+              : c < 0x10000 ? 'u'
+                            : 'U',
+              c,
+              c < 0x100     ? 2
+              : c < 0x10000 ? 4
+                            : 8);
     } else {
       out += bytes;
     }
@@ -100,18 +109,24 @@ class Printer {
   }
   bool scalar(const Value& value, bool json);
   template <typename Items, typename F>
-  void container(const Items& items, const char* brackets, const JsonStyle& style, std::size_t level, F print);
+  void container(const Items& items, const char* brackets, const JsonStyle& style,
+                 std::size_t level, F print);
 
   const Context& context_;
 };
 
 bool Printer::scalar(const Value& value, bool json) {
   if (value.is_none()) return add(json ? "null" : "None"), true;
-  if (const bool* b = value.as<bool>()) return add(json ? (*b ? "true" : "false") : *b ? "True" : "False"), true;
+  if (const bool* b = value.as<bool>())
+    return add(json ? (*b ? "true" : "false") : *b ? "True" : "False"), true;
   if (value.is_integer()) return add(std::to_string(value.integer())), true;
   if (const double* d = value.as<double>()) {
     const bool plain = std::isfinite(*d) || !json;
-    return add(plain ? float_text(*d) : std::isnan(*d) ? "NaN" : *d < 0 ? "-Infinity" : "Infinity"), true;
+    return add(plain            ? float_text(*d)
+               : std::isnan(*d) ? "NaN"
+               : *d < 0         ? "-Infinity"
+                                : "Infinity"),
+           true;
   }
   return false;
 }
@@ -143,7 +158,8 @@ void Printer::python(const Value& value) {
 }
 
 template <typename Items, typename F>
-void Printer::container(const Items& items, const char* brackets, const JsonStyle& style, std::size_t level, F print) {
+void Printer::container(const Items& items, const char* brackets, const JsonStyle& style,
+                        std::size_t level, F print) {
   add({brackets, 1});
   bool first = true;
   for (const auto& item : items) {
@@ -161,12 +177,15 @@ void Printer::json(const Value& value, const JsonStyle& style, std::size_t level
   if (scalar(value, true)) return;
   if (const std::string* text = value.text()) return add(json_text(*text, style.ascii));
   if (const List* list = value.list())
-    return container(list->items, "[]", style, level, [&](const Value& one) { json(one, style, level + 1); });
+    return container(list->items, "[]", style, level,
+                     [&](const Value& one) { json(one, style, level + 1); });
   const Dict* dict = value.dict();
-  if (!dict) render_error(context_.line, std::string("tojson cannot write a value of type ") + value.type());
+  if (!dict)
+    render_error(context_.line, std::string("tojson cannot write a value of type ") + value.type());
   std::vector<const std::pair<std::string, Value>*> items;
   for (const auto& one : dict->items) items.push_back(&one);
-  if (style.sort_keys) std::sort(items.begin(), items.end(), [](auto* a, auto* b) { return a->first < b->first; });
+  if (style.sort_keys)
+    std::sort(items.begin(), items.end(), [](auto* a, auto* b) { return a->first < b->first; });
   container(items, "{}", style, level, [&](const auto* one) {
     add(json_text(one->first, style.ascii));
     add(style.key_separator);

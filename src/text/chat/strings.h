@@ -22,13 +22,17 @@ std::int64_t character_count(std::string_view text);
 /// The text's characters, views into it.
 std::vector<std::string_view> characters(std::string_view text);
 
-/// str.split and, from the right, str.rsplit; without a separator at white space. `limit` < 0: everywhere.
-std::vector<std::string_view> split(std::string_view text, const std::optional<std::string>& separator,
-                                    std::int64_t limit, bool from_right = false);
+/// str.split and, from the right, str.rsplit; without a separator at white space. `limit` < 0:
+/// everywhere.
+std::vector<std::string_view> split(std::string_view text,
+                                    const std::optional<std::string>& separator, std::int64_t limit,
+                                    bool from_right = false);
 /// str.replace; `limit` < 0: everywhere.
-std::string replace(std::string_view text, std::string_view from, std::string_view to, std::int64_t limit);
+std::string replace(std::string_view text, std::string_view from, std::string_view to,
+                    std::int64_t limit);
 /// At least the bytes of what `replace` gives.
-std::size_t replaced_size(std::string_view text, std::string_view from, std::string_view to, std::int64_t limit);
+std::size_t replaced_size(std::string_view text, std::string_view from, std::string_view to,
+                          std::int64_t limit);
 
 std::string upper(const std::string& text);
 std::string lower(const std::string& text);

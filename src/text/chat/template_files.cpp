@@ -11,7 +11,8 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-constexpr std::size_t kMaxTemplate = std::size_t{4} << 20;  // the longest one that we know of has 30 KB
+constexpr std::size_t kMaxTemplate = std::size_t{4}
+                                     << 20;  // the longest one that we know of has 30 KB
 constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
                              "pad_token", "cls_token", "mask_token"};
 
@@ -19,8 +20,10 @@ constexpr std::array kTokens{"bos_token", "eos_token", "unk_token", "sep_token",
   throw Error(ErrorCode::corrupt, "ChatTemplate", {.what = path.string() + ": " + what});
 }
 
-/// Adds the special tokens that the file names and `tokens` lacks: each a text, or an object with its "content".
-void add_tokens(const Json& root, const std::filesystem::path& path, std::map<std::string, std::string>& tokens) {
+/// Adds the special tokens that the file names and `tokens` lacks: each a text, or an object with
+/// its "content".
+void add_tokens(const Json& root, const std::filesystem::path& path,
+                std::map<std::string, std::string>& tokens) {
   for (const char* name : kTokens) {
     const auto it = root.find(name);
     if (it == root.end() || it->is_null()) continue;
@@ -32,7 +35,8 @@ void add_tokens(const Json& root, const std::filesystem::path& path, std::map<st
 }
 
 /// "chat_template": one text, or a list of texts with names.
-void read_field(const Json& root, const std::filesystem::path& path, std::map<std::string, std::string>& templates) {
+void read_field(const Json& root, const std::filesystem::path& path,
+                std::map<std::string, std::string>& templates) {
   const auto it = root.find("chat_template");
   if (it == root.end() || it->is_null()) return;
   if (it->is_string()) {
@@ -41,8 +45,8 @@ void read_field(const Json& root, const std::filesystem::path& path, std::map<st
   }
   if (!it->is_array()) corrupt(path, "\"chat_template\" is neither a text nor a list");
   for (const Json& one : *it) {
-    if (!one.is_object() || !one.contains("name") || !one["name"].is_string() || !one.contains("template") ||
-        !one["template"].is_string())
+    if (!one.is_object() || !one.contains("name") || !one["name"].is_string() ||
+        !one.contains("template") || !one["template"].is_string())
       corrupt(path, "an entry of \"chat_template\" lacks its name or template");
     templates[one["name"].get<std::string>()] = one["template"].get<std::string>();
   }
@@ -64,11 +68,14 @@ std::optional<TemplateFiles> read_template(const std::filesystem::path& folder) 
     templates.clear();
     templates["default"] = utf8_lossy(read_file(own, kMaxTemplate));
     const auto tools = folder / "additional_chat_templates" / "tool_use.jinja";
-    if (std::filesystem::exists(tools)) templates["tool_use"] = utf8_lossy(read_file(tools, kMaxTemplate));
+    if (std::filesystem::exists(tools))
+      templates["tool_use"] = utf8_lossy(read_file(tools, kMaxTemplate));
   }
   if (templates.empty()) return std::nullopt;
-  if (!templates.contains("default")) corrupt(config, "\"chat_template\" has no template named \"default\"");
-  TemplateFiles out{.text = std::move(templates["default"]), .tool_use = {}, .special_tokens = std::move(tokens)};
+  if (!templates.contains("default"))
+    corrupt(config, "\"chat_template\" has no template named \"default\"");
+  TemplateFiles out{
+      .text = std::move(templates["default"]), .tool_use = {}, .special_tokens = std::move(tokens)};
   if (templates.contains("tool_use")) out.tool_use = std::move(templates["tool_use"]);
   return out;
 }

@@ -13,15 +13,16 @@ constexpr int kMaxDepth = 96;  // more than JSON that is read
 
 int checked_depth(int inner) {
   if (inner < kMaxDepth) return inner + 1;
-  throw Error(
-      ErrorCode::unsupported, "ChatTemplate",
-      {.what = "lists and dicts are nested too deep", .want = "at most " + std::to_string(kMaxDepth) + " levels"});
+  throw Error(ErrorCode::unsupported, "ChatTemplate",
+              {.what = "lists and dicts are nested too deep",
+               .want = "at most " + std::to_string(kMaxDepth) + " levels"});
 }
 
 }  // namespace
 
 const Value* Dict::find(std::string_view key) const {
-  const auto it = std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == key; });
+  const auto it =
+      std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == key; });
   return it == items.end() ? nullptr : &it->second;
 }
 

@@ -17,13 +17,15 @@ class Value;
 struct Statement;
 struct Scope;
 
-/// What is not there: empty as text, false, and an error in arithmetic and when something is asked of it.
+/// What is not there: empty as text, false, and an error in arithmetic and when something is asked
+/// of it.
 struct Undefined {
   std::shared_ptr<const std::string> name;  ///< what was looked for; never null
 };
 struct None {};
 
-/// Lists and dicts cannot be changed once made, as in the sandbox that transformers uses. No value can hold itself.
+/// Lists and dicts cannot be changed once made, as in the sandbox that transformers uses. No value
+/// can hold itself.
 struct List {
   std::vector<Value> items;
   bool tuple = false;
@@ -34,7 +36,8 @@ struct Dict {
   int depth = 1;
   const Value* find(std::string_view key) const;
 };
-/// The only value that a template can change. It holds neither namespaces, loops nor functions, so there are no circles.
+/// The only value that a template can change. It holds neither namespaces, loops nor functions, so
+/// there are no circles.
 struct Namespace {
   std::map<std::string, Value, std::less<>> items;
 };
@@ -43,7 +46,15 @@ struct Loop {
   std::size_t index = 0;
 };
 struct Function {
-  enum class Kind { range, make_namespace, make_dict, raise_exception, strftime_now, macro, method };
+  enum class Kind {
+    range,
+    make_namespace,
+    make_dict,
+    raise_exception,
+    strftime_now,
+    macro,
+    method
+  };
   Kind kind;
   std::string name;
   const Statement* macro = nullptr;
@@ -59,9 +70,10 @@ inline constexpr bool kIsOneOf<T, std::variant<Kinds...>> = (std::is_same_v<T, K
 
 class Value {
  public:
-  using Any = std::variant<Undefined, None, bool, std::int64_t, double, Text, std::shared_ptr<const List>,
-                           std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<Loop>,
-                           std::shared_ptr<const Function>>;
+  using Any =
+      std::variant<Undefined, None, bool, std::int64_t, double, Text, std::shared_ptr<const List>,
+                   std::shared_ptr<const Dict>, std::shared_ptr<Namespace>, std::shared_ptr<Loop>,
+                   std::shared_ptr<const Function>>;
 
   Value() : any_(None{}) {}
   template <typename T>
@@ -72,7 +84,9 @@ class Value {
   /// Throws `unsupported` for what is nested too deep.
   static Value list(std::vector<Value> items, bool tuple = false);
   static Value dict(std::vector<std::pair<std::string, Value>> items);
-  static Value undefined(std::string_view name) { return Undefined{std::make_shared<const std::string>(name)}; }
+  static Value undefined(std::string_view name) {
+    return Undefined{std::make_shared<const std::string>(name)};
+  }
 
   template <typename T>
   const T* as() const {

@@ -10,8 +10,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::size_t kMaxAddedBytes = std::size_t{16}
-                                       << 20;  // after normalization; the finder needs up to 20 bytes for each
+constexpr std::size_t kMaxAddedBytes =
+    std::size_t{16} << 20;  // after normalization; the finder needs up to 20 bytes for each
 
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
@@ -63,10 +63,12 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
                         node.flag("rstrip", false),
                         node.flag("normalized", !node.flag("special", false))};
     if (token.text.empty()) node.corrupt("an added token has no content");
-    NormalizedText word = NormalizedText::part(token.text, false, TextLimit::of(token.text.size(), 1024));
+    NormalizedText word =
+        NormalizedText::part(token.text, false, TextLimit::of(token.text.size(), 1024));
     if (token.normalized && normalizer) normalize(*normalizer, word, node);
     if ((bytes += word.text.size()) > kMaxAddedBytes) {
-      node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) + " MiB in all");
+      node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) +
+                       " MiB in all");
     }
     if (!word.text.empty()) {
       token.text = word.text;  // as in the library, it is also decoded in normalized form
@@ -94,7 +96,8 @@ std::vector<AddedSplit> AddedTokens::split(std::string_view text, bool normalize
       continue;
     }
     if (end <= done) continue;  // a whitespace token that the previous token has stripped
-    if (token.left_strip) begin = without_trailing_space(text.substr(0, begin), std::min(done, begin));
+    if (token.left_strip)
+      begin = without_trailing_space(text.substr(0, begin), std::min(done, begin));
     if (token.right_strip) end += leading_space(text.substr(end));
     begin = std::max(begin, done);
     if (done < begin) out.push_back({text.substr(done, begin - done), -1});

@@ -33,7 +33,8 @@ class AddedTokens {
   /// `added_tokens` of tokenizer.json, which may be absent.
   AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
 
-  /// Splits the text at the tokens that are matched before, or after, normalization. Returns views into `text`.
+  /// Splits the text at the tokens that are matched before, or after, normalization. Returns views
+  /// into `text`.
   std::vector<AddedSplit> split(std::string_view text, bool normalized) const;
   /// Null if the id is not an added token.
   const AddedToken* find(std::int64_t id) const;

@@ -6,8 +6,10 @@ namespace anyaccel::llm {
 
 AhoCorasick::AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words) {
   for (auto& word : words) std::reverse(word.first.begin(), word.first.end());
-  std::stable_sort(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  words.erase(std::unique(words.begin(), words.end(), [](const auto& a, const auto& b) { return a.first == b.first; }),
+  std::stable_sort(words.begin(), words.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  words.erase(std::unique(words.begin(), words.end(),
+                          [](const auto& a, const auto& b) { return a.first == b.first; }),
               words.end());
   for (const auto& [text, value] : words) words_.emplace_back(text.size(), value);
   if (words.empty()) return;
@@ -34,9 +36,10 @@ AhoCorasick::AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words)
     nodes_[node].children = static_cast<Index>(nodes_.size());
     while (low < high) {
       const char byte = words[low].first[depth];
-      const auto end = std::partition_point(words.begin() + static_cast<std::ptrdiff_t>(low),
-                                            words.begin() + static_cast<std::ptrdiff_t>(high),
-                                            [&](const auto& word) { return word.first[depth] == byte; });
+      const auto end =
+          std::partition_point(words.begin() + static_cast<std::ptrdiff_t>(low),
+                               words.begin() + static_cast<std::ptrdiff_t>(high),
+                               [&](const auto& word) { return word.first[depth] == byte; });
       const auto behind = static_cast<std::size_t>(end - words.begin());
       ranges.push_back({low, behind, static_cast<Index>(node)});
       Node made;
@@ -53,7 +56,8 @@ AhoCorasick::Index AhoCorasick::child(Index node, unsigned char byte) const {
   if (node == 0) return first_[byte];
   const Node& own = nodes_[node];
   const auto begin = nodes_.begin() + own.children, end = begin + own.count;
-  const auto found = std::lower_bound(begin, end, byte, [](const Node& one, unsigned char b) { return one.byte < b; });
+  const auto found = std::lower_bound(
+      begin, end, byte, [](const Node& one, unsigned char b) { return one.byte < b; });
   return found != end && found->byte == byte ? static_cast<Index>(found - nodes_.begin()) : 0;
 }
 

@@ -25,8 +25,8 @@ class AhoCorasick {
   explicit AhoCorasick(std::vector<std::pair<std::string, std::size_t>> words);
 
   bool empty() const { return words_.empty(); }
-  /// Returns the longest word at each position where a word begins, from the last position to the first. Takes time
-  /// linear in the text's length, whatever the words are.
+  /// Returns the longest word at each position where a word begins, from the last position to the
+  /// first. Takes time linear in the text's length, whatever the words are.
   std::vector<FoundWord> find(std::string_view text) const;
 
  private:

@@ -37,7 +37,8 @@ class BertNormalizer final : public Normalizer {
       });
     }
     if (!lowercase_) return;
-    map_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
+    map_characters(
+        text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
   }
 
  private:

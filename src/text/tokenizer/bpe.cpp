@@ -11,12 +11,15 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-/// A pair of neighbours that may become one token. The heap gives the lowest rank, of equals the leftmost.
+/// A pair of neighbours that may become one token. The heap gives the lowest rank, of equals the
+/// leftmost.
 struct Candidate {
   std::int64_t rank;
   std::size_t left;
   std::int64_t id;
-  bool operator<(const Candidate& other) const { return std::pair(rank, left) > std::pair(other.rank, other.left); }
+  bool operator<(const Candidate& other) const {
+    return std::pair(rank, left) > std::pair(other.rank, other.left);
+  }
 };
 
 class Bpe final : public TokenModel {
@@ -73,9 +76,11 @@ void Bpe::read_merges(const TokenizerNode& node, const SortedJson& merges) {
   for (const SortedJson& merge : merges) {
     const auto [left, right] = read_merge(merge, node);
     const auto l = vocabulary_.id(left), r = vocabulary_.id(right);
-    const auto both =
-        right.size() < prefix_.size() ? std::nullopt : vocabulary_.id(left + right.substr(prefix_.size()));
-    if (!l || !r || !both) node.corrupt("the vocabulary lacks a part of merge " + quoted_text(left + " " + right));
+    const auto both = right.size() < prefix_.size()
+                          ? std::nullopt
+                          : vocabulary_.id(left + right.substr(prefix_.size()));
+    if (!l || !r || !both)
+      node.corrupt("the vocabulary lacks a part of merge " + quoted_text(left + " " + right));
     merges_.insert_or_assign(pair(*l, *r), Merge{rank++, *both});
   }
 }
@@ -110,7 +115,8 @@ TokenIds Bpe::characters(std::string_view piece) const {
 }
 
 void Bpe::merge(TokenIds& tokens) const {
-  // Tokens are a linked list; merging keeps the left one. Candidates whose pair has changed since are skipped.
+  // Tokens are a linked list; merging keeps the left one. Candidates whose pair has changed since
+  // are skipped.
   std::vector<std::size_t> previous(tokens.size()), next(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     previous[i] = i == 0 ? kNone : i - 1;
@@ -154,6 +160,8 @@ void Bpe::tokenize(std::string_view piece, TokenIds& ids) const {
 
 }  // namespace
 
-std::unique_ptr<TokenModel> make_bpe(const TokenizerNode& node) { return std::make_unique<Bpe>(node); }
+std::unique_ptr<TokenModel> make_bpe(const TokenizerNode& node) {
+  return std::make_unique<Bpe>(node);
+}
 
 }  // namespace anyaccel::llm

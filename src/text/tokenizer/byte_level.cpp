@@ -7,7 +7,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr const char* kGpt2Split = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* kGpt2Split =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 std::string symbols_of(std::string_view text) {
   std::string out;
@@ -27,7 +28,8 @@ class ByteLevelNormalizer final : public Normalizer {
 
 class ByteLevelSplitter final : public PreTokenizer {
  public:
-  ByteLevelSplitter(bool add_space, bool use_regex, const std::string& source) : add_space_(add_space) {
+  ByteLevelSplitter(bool add_space, bool use_regex, const std::string& source)
+      : add_space_(add_space) {
     if (use_regex) regex_.emplace(Regex(kGpt2Split, source));
   }
   void split(Piece piece, Pieces& out) const override {
@@ -63,13 +65,18 @@ class ByteLevelDecoder final : public TokenDecoder {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_byte_level_normalizer() { return std::make_unique<ByteLevelNormalizer>(); }
+std::unique_ptr<Normalizer> make_byte_level_normalizer() {
+  return std::make_unique<ByteLevelNormalizer>();
+}
 
 std::unique_ptr<PreTokenizer> make_byte_level_splitter(const TokenizerNode& node) {
-  return std::make_unique<ByteLevelSplitter>(node.flag("add_prefix_space", true), node.flag("use_regex", true),
+  return std::make_unique<ByteLevelSplitter>(node.flag("add_prefix_space", true),
+                                             node.flag("use_regex", true),
                                              node.source() + ", ByteLevel");
 }
 
-std::unique_ptr<TokenDecoder> make_byte_level_decoder() { return std::make_unique<ByteLevelDecoder>(); }
+std::unique_ptr<TokenDecoder> make_byte_level_decoder() {
+  return std::make_unique<ByteLevelDecoder>();
+}
 
 }  // namespace anyaccel::llm

@@ -15,7 +15,8 @@ std::array<std::string, 256> make_symbols() {
   std::array<std::string, 256> symbols;
   unsigned next = 0x100;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
+    const bool printable =
+        (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
     symbols[byte] = utf8_below_0x800(printable ? byte : next++);
   }
   return symbols;
@@ -31,7 +32,8 @@ const std::array<std::string, 256>& byte_symbols() {
 std::optional<std::string> bytes_of_symbols(std::string_view word) {
   static const auto bytes = [] {
     std::unordered_map<std::string_view, char> map;
-    for (std::size_t byte = 0; byte < 256; ++byte) map.emplace(byte_symbols()[byte], static_cast<char>(byte));
+    for (std::size_t byte = 0; byte < 256; ++byte)
+      map.emplace(byte_symbols()[byte], static_cast<char>(byte));
     return map;
   }();
   std::string out;

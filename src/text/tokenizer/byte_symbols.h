@@ -8,7 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// The character, in UTF-8, that stands for each byte: itself where printable, otherwise U+0100 and up in order.
+/// The character, in UTF-8, that stands for each byte: itself where printable, otherwise U+0100 and
+/// up in order.
 const std::array<std::string, 256>& byte_symbols();
 
 /// The bytes that a word in those characters stands for; nothing when it has any other character.

@@ -14,8 +14,10 @@ constexpr const char* kEndOfTextName = "<|endoftext|>";
 
 /// Splits the text into the pieces that were merged.
 Json pre_tokenizer(const Json& level) {
-  const Json split = {
-      {"type", "Split"}, {"pattern", {{"Regex", kTextPieces}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", kTextPieces}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
   return {{"type", "Sequence"}, {"pretokenizers", {split, level}}};
 }
 
@@ -31,8 +33,10 @@ std::string byte_level_json(const Merges& merges) {
   }
   Json vocabulary = Json::object();
   for (std::size_t id = 0; id < words.size(); ++id) vocabulary[words[id]] = id;
-  const Json level = {
-      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+  const Json level = {{"type", "ByteLevel"},
+                      {"add_prefix_space", false},
+                      {"trim_offsets", false},
+                      {"use_regex", false}};
   const Json root = {{"version", "1.0"},
                      {"truncation", nullptr},
                      {"padding", nullptr},

@@ -19,12 +19,11 @@ struct ANYACCEL_LOCAL Tokenizer::Data {
   std::unique_ptr<const TokenDecoder> decoder;
   AddedTokens added;
 
-  /// Appends the ids of a text without added tokens. `lead`: number of leading bytes aligned to byte 0 of the whole
-  /// text. `limit`: limit for all pieces, reduced by the pieces of this text.
+  /// Appends the ids of a text without added tokens. `lead`: number of leading bytes aligned to
+  /// byte 0 of the whole text. `limit`: limit for all pieces, reduced by the pieces of this text.
   void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
-  /// Returns the token's text, or nothing for an id without a token, and for a special added token unless `specials`.
-  /// Throws
-  /// `invalid_argument` for an id out of range.
+  /// Returns the token's text, or nothing for an id without a token, and for a special added token
+  /// unless `specials`. Throws `invalid_argument` for an id out of range.
   std::optional<std::string> token(std::int64_t id, bool specials) const;
 };
 

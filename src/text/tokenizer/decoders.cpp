@@ -45,8 +45,8 @@ void byte_fallback(Decoding& text) {
     run.clear();
   };
   for (std::string& token : text.parts) {
-    const bool byte =
-        token.size() == 6 && token.starts_with("<0x") && token[5] == '>' && hex(token[3]) >= 0 && hex(token[4]) >= 0;
+    const bool byte = token.size() == 6 && token.starts_with("<0x") && token[5] == '>' &&
+                      hex(token[3]) >= 0 && hex(token[4]) >= 0;
     if (byte) {
       run += static_cast<char>(hex(token[3]) * 16 + hex(token[4]));
     } else {
@@ -65,7 +65,8 @@ void fuse(Decoding& text) {
   text.fused = true;
 }
 
-std::string strip(std::string_view token, std::string_view content, std::size_t start, std::size_t stop) {
+std::string strip(std::string_view token, std::string_view content, std::size_t start,
+                  std::size_t stop) {
   for (; start > 0 && token.starts_with(content); --start) token.remove_prefix(content.size());
   for (; stop > 0 && token.ends_with(content); --stop) token.remove_suffix(content.size());
   return std::string(token);
@@ -77,36 +78,38 @@ std::unique_ptr<TokenDecoder> strip_step(const TokenizerNode& node) {
   const auto stop = static_cast<std::size_t>(node.integer("stop", 0, kMost).value_or(0));
   return decoder_of([content = node.character("content"), start, stop](Decoding& text) {
     const bool inside = text.inside && text.fused;  // neither begin nor end of the text are here
-    for (std::string& token : text.parts) token = strip(token, content, inside ? 0 : start, inside ? 0 : stop);
+    for (std::string& token : text.parts)
+      token = strip(token, content, inside ? 0 : start, inside ? 0 : stop);
   });
 }
 
 /// The library's repairs of spaces that a word-wise decoder puts before punctuation.
 std::string clean_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRepairs[] = {
-      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
-      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kRepairs)
     text = Pattern(std::string(from)).replace(text, to, TextLimit::of(text.size()));
   return text;
 }
 
 std::unique_ptr<TokenDecoder> word_piece(const TokenizerNode& node) {
-  return decoder_of(
-      [prefix = node.string("prefix").value_or("##"), cleanup = node.flag("cleanup", true)](Decoding& text) {
-        bool begin = !text.inside;
-        for (std::string& token : text.parts) {
-          if (!begin) {
-            if (token.starts_with(prefix)) {
-              token.erase(0, prefix.size());
-            } else {
-              token.insert(0, 1, ' ');
-            }
-          }
-          begin = false;
-          if (cleanup) token = clean_up(std::move(token));
+  return decoder_of([prefix = node.string("prefix").value_or("##"),
+                     cleanup = node.flag("cleanup", true)](Decoding& text) {
+    bool begin = !text.inside;
+    for (std::string& token : text.parts) {
+      if (!begin) {
+        if (token.starts_with(prefix)) {
+          token.erase(0, prefix.size());
+        } else {
+          token.insert(0, 1, ' ');
         }
-      });
+      }
+      begin = false;
+      if (cleanup) token = clean_up(std::move(token));
+    }
+  });
 }
 
 std::unique_ptr<TokenDecoder> bpe_decoder(const TokenizerNode& node) {
@@ -139,13 +142,14 @@ std::unique_ptr<TokenDecoder> read_decoder(const TokenizerNode& node) {
   if (type == "WordPiece") return word_piece(node);
   if (type == "BPEDecoder") return bpe_decoder(node);
   if (type == "Replace") {
-    return decoder_of([pattern = Pattern::read(node), content = node.required_string("content")](Decoding& text) {
-      std::size_t size = 0;
-      for (std::string& token : text.parts) {
-        token = pattern.replace(token, content, text.limit);
-        text.limit.check(size += token.size());
-      }
-    });
+    return decoder_of(
+        [pattern = Pattern::read(node), content = node.required_string("content")](Decoding& text) {
+          std::size_t size = 0;
+          for (std::string& token : text.parts) {
+            token = pattern.replace(token, content, text.limit);
+            text.limit.check(size += token.size());
+          }
+        });
   }
   node.unsupported("decoder " + quoted_text(type));
 }

@@ -28,7 +28,8 @@ struct PairHash {
 
 struct Occurrences {
   std::int64_t count = 0;
-  std::vector<std::uint32_t> words;  ///< may contain duplicates, and words that no longer have the pair
+  std::vector<std::uint32_t>
+      words;  ///< may contain duplicates, and words that no longer have the pair
 };
 
 struct FrequentPair {
@@ -41,7 +42,8 @@ struct FrequentPair {
 
 class Learner {
  public:
-  explicit Learner(const std::vector<PieceCount>& pieces, std::uint16_t first_id) : texts_(first_id) {
+  explicit Learner(const std::vector<PieceCount>& pieces, std::uint16_t first_id)
+      : texts_(first_id) {
     for (std::size_t byte = 0; byte < 256; ++byte) texts_[byte] = static_cast<char>(byte);
     for (const auto& [text, count] : pieces) {
       if (text.size() < 2 || text.size() > kMaxPiece) continue;
@@ -84,7 +86,8 @@ class Learner {
     for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
       Occurrences& found = pairs_[{word.ids[i], word.ids[i + 1]}];
       found.count += sign * word.count;
-      if (sign > 0 && (found.words.empty() || found.words.back() != index)) found.words.push_back(index);
+      if (sign > 0 && (found.words.empty() || found.words.back() != index))
+        found.words.push_back(index);
     }
   }
 
@@ -101,8 +104,8 @@ class Learner {
       count_pairs(index, -1);
       ids.swap(merged);
       count_pairs(index, 1);
-      // A pair whose count only decreased is corrected when it reaches the top of the heap. New pairs contain the new
-      // id.
+      // A pair whose count only decreased is corrected when it reaches the top of the heap. New
+      // pairs contain the new id.
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] != id) continue;
         if (i > 0) grown_.push_back({ids[i - 1], id});
@@ -125,7 +128,8 @@ class Learner {
 
 }  // namespace
 
-Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count, std::uint16_t first_id) {
+Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count,
+                    std::uint16_t first_id) {
   return Learner(pieces, first_id).learn(count);
 }
 

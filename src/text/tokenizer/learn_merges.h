@@ -1,5 +1,5 @@
-// Learns a byte-level BPE vocabulary (Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units",
-// ACL 2016).
+// Learns a byte-level BPE vocabulary (Sennrich et al., "Neural Machine Translation of Rare Words
+// with Subword Units", ACL 2016).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,17 @@
 
 namespace anyaccel::llm {
 
-/// Pairs of token ids in merge order. Ids below `first_id` are bytes or special tokens; merge i creates id `first_id +
-/// i`.
+/// Pairs of token ids in merge order. Ids below `first_id` are bytes or special tokens; merge i
+/// creates id `first_id + i`.
 using Merges = std::vector<std::pair<std::uint16_t, std::uint16_t>>;
 
 /// A piece of text and its number of occurrences.
 using PieceCount = std::pair<std::string, std::int64_t>;
 
-/// Learns at most `count` merges from pieces of text. Always merges the most frequent pair and breaks ties by the
-/// lowest ids, so the result does not depend on the order of `pieces`. Stops when no pair occurs twice.
-Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count, std::uint16_t first_id);
+/// Learns at most `count` merges from pieces of text. Always merges the most frequent pair and
+/// breaks ties by the lowest ids, so the result does not depend on the order of `pieces`. Stops
+/// when no pair occurs twice.
+Merges learn_merges(const std::vector<PieceCount>& pieces, std::size_t count,
+                    std::uint16_t first_id);
 
 }  // namespace anyaccel::llm

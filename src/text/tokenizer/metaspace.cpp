@@ -16,7 +16,8 @@ struct MetaspaceOptions {
 };
 
 MetaspaceOptions read_options(const TokenizerNode& node) {
-  MetaspaceOptions options{.replacement = node.character("replacement"), .split = node.flag("split", true)};
+  MetaspaceOptions options{.replacement = node.character("replacement"),
+                           .split = node.flag("split", true)};
   const std::string scheme = node.string("prepend_scheme").value_or("always");
   if (scheme == "never") {
     options.prepend = Prepend::never;
@@ -40,7 +41,8 @@ class MetaspaceSplitter final : public PreTokenizer {
     const auto spaces = space_.find(piece.text);
     piece.lead = lead_of_replaced(spaces, options_.replacement.size(), first, piece.lead);
     piece.text = Pattern::replace(piece.text, spaces, options_.replacement, out.limit());
-    const bool wanted = options_.prepend == Prepend::always || (options_.prepend == Prepend::first && first);
+    const bool wanted =
+        options_.prepend == Prepend::always || (options_.prepend == Prepend::first && first);
     if (wanted && !piece.text.starts_with(options_.replacement)) {
       piece.text.insert(0, options_.replacement);
       if (first) piece.lead += options_.replacement.size();
@@ -59,7 +61,8 @@ class MetaspaceSplitter final : public PreTokenizer {
 
 class MetaspaceDecoder final : public TokenDecoder {
  public:
-  explicit MetaspaceDecoder(const TokenizerNode& node) : options_(read_options(node)), mark_(options_.replacement) {}
+  explicit MetaspaceDecoder(const TokenizerNode& node)
+      : options_(read_options(node)), mark_(options_.replacement) {}
   void decode(Decoding& text) const override {
     bool begin = !text.inside && options_.prepend != Prepend::never;
     for (std::string& token : text.parts) {

@@ -8,7 +8,8 @@ void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary) {
   const SortedJson* words = node.object("vocab");
   if (!words) node.corrupt("the model has no vocab");
   const SortedJsonReader in(*words, node.source() + ", vocab");
-  for (const auto& [word, value] : words->items()) vocabulary.add(word, in.required_integer(word, 0, kMaxTokenId));
+  for (const auto& [word, value] : words->items())
+    vocabulary.add(word, in.required_integer(word, 0, kMaxTokenId));
 }
 
 std::unique_ptr<TokenModel> read_model(const TokenizerNode& node) {

@@ -15,7 +15,7 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr const char* kKnown =
-    "[:Age=11.0:]";           // the `tokenizers` library's tables (crate unicode-normalization-alignments)
+    "[:Age=11.0:]";  // the `tokenizers` library's tables (crate unicode-normalization-alignments)
 constexpr int kLongRun = 64;  // ICU's time for consecutive marks is quadratic in their number
 
 const icu::Normalizer2& icu_form(NormalForm form) {
@@ -42,22 +42,24 @@ const icu::UnicodeSet& known_characters() {
   return set;
 }
 
-/// A character of the normalized text, with its origin in the library's notation; see LeadTracker::add().
+/// A character of the normalized text, with its origin in the library's notation; see
+/// LeadTracker::add().
 struct Changed {
   char32_t code;
   std::int64_t change;
   int combining_class;
 };
 
-/// Computes the form as the library does. Slower than ICU, but tracks the change of every character, and sorts
-/// consecutive marks.
+/// Computes the form as the library does. Slower than ICU, but tracks the change of every
+/// character, and sorts consecutive marks.
 class Steps {
  public:
   explicit Steps(NormalForm form)
       : composes_(form == NormalForm::nfc || form == NormalForm::nfkc),
         form_(icu_form(form)),
-        decomposer_(icu_form(form == NormalForm::nfc || form == NormalForm::nfd ? NormalForm::nfd : NormalForm::nfkd)) {
-  }
+        decomposer_(icu_form(form == NormalForm::nfc || form == NormalForm::nfd
+                                 ? NormalForm::nfd
+                                 : NormalForm::nfkd)) {}
 
   std::vector<Changed> run(std::string_view text) const {
     std::vector<Changed> out = decompose(text);
@@ -65,7 +67,8 @@ class Steps {
   }
 
   bool boundary_before(char32_t c) const {
-    return !known_characters().contains(static_cast<UChar32>(c)) || form_.hasBoundaryBefore(static_cast<UChar32>(c));
+    return !known_characters().contains(static_cast<UChar32>(c)) ||
+           form_.hasBoundaryBefore(static_cast<UChar32>(c));
   }
 
  private:
@@ -73,8 +76,9 @@ class Steps {
     std::vector<Changed> out;
     std::size_t starter = 0;  // marks after it are sorted at the next starter
     const auto sort = [&] {
-      std::stable_sort(out.begin() + static_cast<std::ptrdiff_t>(starter), out.end(),
-                       [](const Changed& a, const Changed& b) { return a.combining_class < b.combining_class; });
+      std::stable_sort(
+          out.begin() + static_cast<std::ptrdiff_t>(starter), out.end(),
+          [](const Changed& a, const Changed& b) { return a.combining_class < b.combining_class; });
       starter = out.size();
     };
     const auto push = [&](UChar32 c, std::int64_t change, bool known) {
@@ -97,7 +101,8 @@ class Steps {
 
   std::optional<char32_t> composed(const Changed& a, const Changed& b) const {
     const auto first = static_cast<UChar32>(a.code), second = static_cast<UChar32>(b.code);
-    if (!known_characters().contains(first) || !known_characters().contains(second)) return std::nullopt;
+    if (!known_characters().contains(first) || !known_characters().contains(second))
+      return std::nullopt;
     const UChar32 c = form_.composePair(first, second);
     return c < 0 ? std::nullopt : std::optional(static_cast<char32_t>(c));
   }
@@ -145,7 +150,8 @@ std::size_t new_lead(const NormalizedText& text, const Steps& steps) {
     end += next.length;
   }
   LeadTracker tracker(all.substr(0, end), text.begins, text.lead);
-  for (const Changed& one : steps.run(all.substr(0, end))) tracker.add(utf8_length(one.code), one.change);
+  for (const Changed& one : steps.run(all.substr(0, end)))
+    tracker.add(utf8_length(one.code), one.change);
   return tracker.lead();
 }
 
@@ -164,7 +170,8 @@ std::string by_icu(const std::string& text, NormalForm form) {
   icu::StringByteSink<std::string> sink(&out);
   UErrorCode status = U_ZERO_ERROR;
   const icu::FilteredNormalizer2 normalizer(icu_form(form), known_characters());
-  normalizer.normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())), sink, nullptr, status);
+  normalizer.normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())),
+                           sink, nullptr, status);
   check_icu(status, "normalization");
   return out;
 }
@@ -172,7 +179,8 @@ std::string by_icu(const std::string& text, NormalForm form) {
 }  // namespace
 
 void apply_normal_form(NormalizedText& text, NormalForm form) {
-  if (std::all_of(text.text.begin(), text.text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+  if (std::all_of(text.text.begin(), text.text.end(),
+                  [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
     return;
   }
   const Steps steps(form);

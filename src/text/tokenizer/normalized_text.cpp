@@ -15,12 +15,14 @@ NormalizedText NormalizedText::part(std::string_view text, bool begins, TextLimi
 void LeadTracker::add(std::size_t bytes, std::int64_t change) {
   if (done_) return;
   const bool inside = change <= 0 ? at_ < lead_ : at_ == 0 ? begins_ : at_ <= lead_;
-  for (std::int64_t i = change; i <= 0 && at_ < text_.size(); ++i) at_ += utf8_front(text_.substr(at_)).length;
+  for (std::int64_t i = change; i <= 0 && at_ < text_.size(); ++i)
+    at_ += utf8_front(text_.substr(at_)).length;
   if (inside) out_ += bytes;
   done_ = !inside;
 }
 
-std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins, std::size_t lead) {
+std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins,
+                             std::size_t lead) {
   std::size_t out = 0;
   for (const Stretch& stretch : stretches) {
     // The replacement has the alignment of the match's last byte.

@@ -1,8 +1,10 @@
-// A text during normalization, with the number of leading bytes that come from the beginning of the whole text.
+// A text during normalization, with the number of leading bytes that come from the beginning of the
+// whole text.
 //
-// Metaspace with the scheme "first" puts its mark before a piece whose first byte is aligned to byte 0 of the original
-// text. The `tokenizers` library keeps an alignment for each byte (NormalizedString). Alignments never decrease, so
-// results depend only on the number of leading bytes that are aligned to byte 0, the lead.
+// Metaspace with the scheme "first" puts its mark before a piece whose first byte is aligned to
+// byte 0 of the original text. The `tokenizers` library keeps an alignment for each byte
+// (NormalizedString). Alignments never decrease, so results depend only on the number of leading
+// bytes that are aligned to byte 0, the lead.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +31,13 @@ struct NormalizedText {
 /// Computes the lead of a text that a normalizer rewrites character by character.
 class LeadTracker {
  public:
-  explicit LeadTracker(const NormalizedText& text) : LeadTracker(text.text, text.begins, text.lead) {}
-  LeadTracker(std::string_view text, bool begins, std::size_t lead) : text_(text), begins_(begins), lead_(lead) {}
+  explicit LeadTracker(const NormalizedText& text)
+      : LeadTracker(text.text, text.begins, text.lead) {}
+  LeadTracker(std::string_view text, bool begins, std::size_t lead)
+      : text_(text), begins_(begins), lead_(lead) {}
 
-  /// Adds a character of the new text with its size in bytes. `change` is the library's: 0 replaces a character of the
-  /// old text, -n replaces n + 1 characters, and 1 replaces none.
+  /// Adds a character of the new text with its size in bytes. `change` is the library's: 0 replaces
+  /// a character of the old text, -n replaces n + 1 characters, and 1 replaces none.
   void add(std::size_t bytes, std::int64_t change);
   /// The new text's lead, for the characters so far.
   std::size_t lead() const { return out_; }
@@ -50,6 +54,7 @@ class LeadTracker {
 struct Stretch;
 
 /// Returns the lead of a text whose matches are each replaced by `bytes` bytes.
-std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins, std::size_t lead);
+std::size_t lead_of_replaced(const std::vector<Stretch>& stretches, std::size_t bytes, bool begins,
+                             std::size_t lead);
 
 }  // namespace anyaccel::llm

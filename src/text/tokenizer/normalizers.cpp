@@ -65,17 +65,19 @@ void strip_accent(char32_t c, std::string_view bytes, std::string& out) {
 
 /// The clean-up that SentencePiece's rule nmt_nfkc begins with.
 void clean_nmt(char32_t c, std::string_view bytes, std::string& out) {
-  const bool dropped =
-      (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f;
-  const bool space = c == 0x9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
-                     c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+  const bool dropped = (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
+                       c == 0x8f || c == 0x9f;
+  const bool space = c == 0x9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 ||
+                     (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                     c == 0xfeff || c == 0xfffd;
   if (!dropped) out += space ? " " : bytes;
 }
 
 class NormalizerSequence final : public Normalizer {
  public:
   explicit NormalizerSequence(const TokenizerNode& node) {
-    for (const TokenizerNode& child : node.steps("normalizers")) steps_.push_back(read_normalizer(child));
+    for (const TokenizerNode& child : node.steps("normalizers"))
+      steps_.push_back(read_normalizer(child));
   }
   void normalize(NormalizedText& text) const override {
     for (const auto& step : steps_) step->normalize(text);
@@ -96,21 +98,28 @@ std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node) {
   if (type == "NFKD") return form(NormalForm::nfkd);
   if (type == "Lowercase") {
     return normalizer_of([](NormalizedText& text) {
-      map_characters(text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
+      map_characters(
+          text, [](char32_t c, std::string_view, std::string& out) { append_lowercase(out, c); });
     });
   }
-  if (type == "StripAccents") return normalizer_of([](NormalizedText& text) { map_characters(text, strip_accent); });
-  if (type == "Nmt") return normalizer_of([](NormalizedText& text) { map_characters(text, clean_nmt); });
+  if (type == "StripAccents")
+    return normalizer_of([](NormalizedText& text) { map_characters(text, strip_accent); });
+  if (type == "Nmt")
+    return normalizer_of([](NormalizedText& text) { map_characters(text, clean_nmt); });
   if (type == "Strip") {
-    return normalizer_of([left = node.flag("strip_left", true), right = node.flag("strip_right", true)](
-                             NormalizedText& text) { strip_space(text, left, right); });
+    return normalizer_of([left = node.flag("strip_left", true),
+                          right = node.flag("strip_right", true)](NormalizedText& text) {
+      strip_space(text, left, right);
+    });
   }
   if (type == "Replace") {
     return normalizer_of([pattern = Pattern::read(node), content = node.required_string("content")](
                              NormalizedText& text) { replace(text, pattern, content); });
   }
   if (type == "Prepend") {
-    return normalizer_of([prefix = node.required_string("prepend")](NormalizedText& text) { prepend(text, prefix); });
+    return normalizer_of([prefix = node.required_string("prepend")](NormalizedText& text) {
+      prepend(text, prefix);
+    });
   }
   if (type == "BertNormalizer") return make_bert_normalizer(node);
   if (type == "ByteLevel") return make_byte_level_normalizer();

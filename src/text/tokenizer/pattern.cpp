@@ -18,7 +18,8 @@ std::vector<Stretch> Pattern::find(std::string_view text) const {
   if (regex_) {
     matches = regex_->find_all(text);
   } else if (!text_.empty()) {
-    for (std::size_t at = text.find(text_); at != std::string_view::npos; at = text.find(text_, at + text_.size())) {
+    for (std::size_t at = text.find(text_); at != std::string_view::npos;
+         at = text.find(text_, at + text_.size())) {
       matches.emplace_back(at, at + text_.size());
     }
   }
@@ -33,8 +34,8 @@ std::vector<Stretch> Pattern::find(std::string_view text) const {
   return out;
 }
 
-std::string Pattern::replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by,
-                             TextLimit limit) {
+std::string Pattern::replace(std::string_view text, const std::vector<Stretch>& stretches,
+                             const std::string& by, TextLimit limit) {
   std::size_t size = 0;
   for (const Stretch& stretch : stretches) {
     size += stretch.match ? by.size() : stretch.end - stretch.begin;
@@ -95,10 +96,13 @@ std::vector<Stretch> merge_runs(const std::vector<Stretch>& stretches) {
 
 }  // namespace
 
-void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, Pieces& out) {
+void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior,
+                 Pieces& out) {
   switch (behavior) {
     case SplitBehavior::isolated: break;
-    case SplitBehavior::removed: std::erase_if(stretches, [](const Stretch& s) { return s.match; }); break;
+    case SplitBehavior::removed:
+      std::erase_if(stretches, [](const Stretch& s) { return s.match; });
+      break;
     case SplitBehavior::contiguous: stretches = merge_runs(stretches); break;
     case SplitBehavior::merged_with_previous: stretches = merge_matches(stretches); break;
     case SplitBehavior::merged_with_next:
@@ -109,7 +113,8 @@ void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavi
   }
   for (const Stretch& s : stretches) {
     if (s.begin == s.end) continue;
-    out.add({piece.text.substr(s.begin, s.end - s.begin), piece.lead - std::min(piece.lead, s.begin)});
+    out.add(
+        {piece.text.substr(s.begin, s.end - s.begin), piece.lead - std::min(piece.lead, s.begin)});
   }
 }
 

@@ -30,8 +30,8 @@ class Pattern {
     return replace(text, find(text), by, limit);
   }
   /// The same, for matches from find().
-  static std::string replace(std::string_view text, const std::vector<Stretch>& stretches, const std::string& by,
-                             TextLimit limit);
+  static std::string replace(std::string_view text, const std::vector<Stretch>& stretches,
+                             const std::string& by, TextLimit limit);
 
  private:
   std::string text_;
@@ -43,10 +43,12 @@ template <typename F>
 std::vector<Stretch> find_characters(std::string_view text, F&& match);
 
 enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
-SplitBehavior read_behavior(const TokenizerNode& node, std::optional<SplitBehavior> otherwise = std::nullopt);
+SplitBehavior read_behavior(const TokenizerNode& node,
+                            std::optional<SplitBehavior> otherwise = std::nullopt);
 
 /// Appends the pieces that `stretches` make of `piece`.
-void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior, Pieces& out);
+void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior,
+                 Pieces& out);
 
 }  // namespace anyaccel::llm
 

@@ -26,7 +26,8 @@ class Normalizer {
 /// A part of the text on its way to the model.
 struct Piece {
   std::string text;
-  std::size_t lead;  ///< leading bytes aligned to byte 0 of the whole text; above 0: the piece begins the whole text
+  std::size_t lead;  ///< leading bytes aligned to byte 0 of the whole text; above 0: the piece
+                     ///< begins the whole text
 };
 
 /// The pieces of a text, in order.
@@ -61,7 +62,8 @@ class Vocabulary {
   /// Null for an unknown id.
   const std::string* word(std::int64_t id) const;
   std::size_t size() const { return ids_.size(); }
-  /// The ids of <0x00> to <0xFF>, which must all be there for those of `text`; false, and nothing appended, when not.
+  /// The ids of <0x00> to <0xFF>, which must all be there for those of `text`; false, and nothing
+  /// appended, when not.
   bool append_byte_tokens(std::string_view text, TokenIds& ids) const;
 
  private:
@@ -93,9 +95,10 @@ class PostProcessor {
 /// Tokens on their way to text: the text is all parts, one after the other.
 struct Decoding {
   std::vector<std::string> parts;
-  bool inside = false;  ///< other text comes before: what is done at the begin of a text is left out
-  bool raw = false;     ///< bytes that are no UTF-8 stay as they are
-  bool fused = false;   ///< the parts were joined
+  bool inside =
+      false;           ///< other text comes before: what is done at the begin of a text is left out
+  bool raw = false;    ///< bytes that are no UTF-8 stay as they are
+  bool fused = false;  ///< the parts were joined
   TextLimit limit = TextLimit::of(0);
 };
 

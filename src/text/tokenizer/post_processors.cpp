@@ -33,7 +33,8 @@ class Template final : public PostProcessor {
 class ProcessorSequence final : public PostProcessor {
  public:
   explicit ProcessorSequence(const TokenizerNode& node) {
-    for (const TokenizerNode& child : node.steps("processors")) steps_.push_back(read_post_processor(child));
+    for (const TokenizerNode& child : node.steps("processors"))
+      steps_.push_back(read_post_processor(child));
   }
   void process(TokenIds& ids) const override {
     for (const auto& step : steps_) step->process(ids);
@@ -50,7 +51,8 @@ std::optional<TokenIds> special_ids(const TokenizerNode& node, const std::string
   if (!ids) token.corrupt("there are no ids");
   TokenIds out;
   for (const SortedJson& id : *ids) {
-    if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() > static_cast<double>(kMaxTokenId)) {
+    if (!id.is_number_integer() || id.get<double>() < 0 ||
+        id.get<double>() > static_cast<double>(kMaxTokenId)) {
       token.corrupt("an id belongs to no token");
     }
     out.push_back(id.get<std::int64_t>());

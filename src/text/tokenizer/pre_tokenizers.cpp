@@ -13,7 +13,9 @@ template <typename F>
 class Splitter final : public PreTokenizer {
  public:
   Splitter(F find, SplitBehavior behavior) : find_(std::move(find)), behavior_(behavior) {}
-  void split(Piece piece, Pieces& out) const override { split_piece(piece, find_(piece.text), behavior_, out); }
+  void split(Piece piece, Pieces& out) const override {
+    split_piece(piece, find_(piece.text), behavior_, out);
+  }
 
  private:
   F find_;
@@ -26,7 +28,8 @@ std::unique_ptr<PreTokenizer> splitter(F find, SplitBehavior behavior) {
 }
 
 std::unique_ptr<PreTokenizer> at_characters(bool (*is_match)(char32_t), SplitBehavior behavior) {
-  return splitter([is_match](std::string_view text) { return find_characters(text, is_match); }, behavior);
+  return splitter([is_match](std::string_view text) { return find_characters(text, is_match); },
+                  behavior);
 }
 
 class SplitterSequence final : public PreTokenizer {
@@ -47,7 +50,8 @@ class SplitterSequence final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
-/// Runs of word characters, and runs of what is neither those nor space: \w+|[^\w\s]+, all else removed.
+/// Runs of word characters, and runs of what is neither those nor space: \w+|[^\w\s]+, all else
+/// removed.
 std::vector<Stretch> find_words(std::string_view text) {
   std::vector<Stretch> out;
   int last = 0;
@@ -84,7 +88,8 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node) {
   const std::string type = node.type();
   if (type == "Sequence") {
     auto sequence = std::make_unique<SplitterSequence>();
-    for (const TokenizerNode& child : node.steps("pretokenizers")) sequence->add(read_pre_tokenizer(child));
+    for (const TokenizerNode& child : node.steps("pretokenizers"))
+      sequence->add(read_pre_tokenizer(child));
     return sequence;
   }
   if (type == "ByteLevel") return make_byte_level_splitter(node);
@@ -93,11 +98,12 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node) {
   if (type == "Whitespace") return splitter(find_words, removed);
   if (type == "WhitespaceSplit") return at_characters(is_whitespace, removed);
   if (type == "Punctuation") return at_characters(is_punctuation, read_behavior(node, isolated));
-  if (type == "Digits") return at_characters(is_numeric, node.flag("individual_digits", false) ? isolated : contiguous);
+  if (type == "Digits")
+    return at_characters(is_numeric, node.flag("individual_digits", false) ? isolated : contiguous);
   if (type == "CharDelimiterSplit") {
-    return splitter(
-        [pattern = Pattern(node.character("delimiter"))](std::string_view text) { return pattern.find(text); },
-        removed);
+    return splitter([pattern = Pattern(node.character("delimiter"))](
+                        std::string_view text) { return pattern.find(text); },
+                    removed);
   }
   if (type == "BertPreTokenizer") {
     auto sequence = std::make_unique<SplitterSequence>();

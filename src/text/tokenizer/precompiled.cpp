@@ -1,4 +1,5 @@
-// SentencePiece's precompiled map of characters: a double array (darts-clone) over byte strings, and the texts they become.
+// SentencePiece's precompiled map of characters: a double array (darts-clone) over byte strings,
+// and the texts they become.
 #include <algorithm>
 #include <optional>
 
@@ -49,8 +50,9 @@ std::int64_t count_characters(std::string_view text) {
   return count;
 }
 
-/// Computes the lead of a text whose parts are replaced. As in the library, characters without a counterpart are merged
-/// into the last character of the text so far, even if that comes from an earlier part.
+/// Computes the lead of a text whose parts are replaced. As in the library, characters without a
+/// counterpart are merged into the last character of the text so far, even if that comes from an
+/// earlier part.
 class Changes {
  public:
   explicit Changes(const NormalizedText& text) : tracker_(text) {}
@@ -59,7 +61,9 @@ class Changes {
     if (tracker_.done()) return;
     const std::int64_t old_count = count_characters(from), new_count = count_characters(to);
     std::int64_t place = 0;
-    for_each_character(to, [&](char32_t, std::string_view bytes) { push(bytes.size(), place++ < old_count ? 0 : 1); });
+    for_each_character(to, [&](char32_t, std::string_view bytes) {
+      push(bytes.size(), place++ < old_count ? 0 : 1);
+    });
     if (new_count < old_count && last_bytes_ > 0) last_change_ += new_count - old_count;
   }
   std::size_t lead() {
@@ -109,8 +113,9 @@ class Precompiled final : public Normalizer {
           continue;
         }
       }
-      for_each_character(cluster,
-                         [&](char32_t, std::string_view bytes) { replace(bytes, map(bytes).value_or(bytes)); });
+      for_each_character(cluster, [&](char32_t, std::string_view bytes) {
+        replace(bytes, map(bytes).value_or(bytes));
+      });
     }
     const std::size_t lead = changes.lead();  // uses the old text
     text.text = utf8_lossy(out);
@@ -119,7 +124,9 @@ class Precompiled final : public Normalizer {
 
  private:
   std::optional<std::string_view> map(std::string_view key) const {
-    const auto offset = [](std::uint32_t unit) { return std::size_t{unit >> 10} << ((unit & (1U << 9)) >> 6); };
+    const auto offset = [](std::uint32_t unit) {
+      return std::size_t{unit >> 10} << ((unit & (1U << 9)) >> 6);
+    };
     if (units_.empty()) return std::nullopt;
     std::size_t at = offset(units_[0]);
     for (const char c : key) {
@@ -146,6 +153,8 @@ class Precompiled final : public Normalizer {
 
 }  // namespace
 
-std::unique_ptr<Normalizer> make_precompiled(const TokenizerNode& node) { return std::make_unique<Precompiled>(node); }
+std::unique_ptr<Normalizer> make_precompiled(const TokenizerNode& node) {
+  return std::make_unique<Precompiled>(node);
+}
 
 }  // namespace anyaccel::llm

@@ -22,7 +22,8 @@ std::size_t count_steps(const SortedJson& steps, const char* key) {
 
 void TokenizerNode::unsupported(const std::string& construct) const {
   throw Error(ErrorCode::unsupported, "load_tokenizer",
-              {.what = source() + ": " + construct + " is not supported", .hint = "give token ids with --prompt-ids"});
+              {.what = source() + ": " + construct + " is not supported",
+               .hint = "give token ids with --prompt-ids"});
 }
 
 void TokenizerNode::corrupt(const std::string& what) const {

@@ -14,7 +14,8 @@ inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;
 /// An object of tokenizer.json, with its place in the file for messages.
 class TokenizerNode : public SortedJsonReader {
  public:
-  TokenizerNode(const SortedJson& object, const std::string& place) : SortedJsonReader(object, place) {}
+  TokenizerNode(const SortedJson& object, const std::string& place)
+      : SortedJsonReader(object, place) {}
 
   /// "(none)" without one.
   std::string type() const { return string("type").value_or("(none)"); }
@@ -24,7 +25,8 @@ class TokenizerNode : public SortedJsonReader {
   /// A string of exactly one character.
   std::string character(const char* key) const;
   TokenizerNode child(const char* key) const;
-  /// children() of a sequence step. Throws `unsupported` for more than kMaxSteps steps, including nested ones.
+  /// children() of a sequence step. Throws `unsupported` for more than kMaxSteps steps, including
+  /// nested ones.
   std::vector<TokenizerNode> steps(const char* key) const;
   /// The objects in a required array.
   std::vector<TokenizerNode> children(const char* key) const;

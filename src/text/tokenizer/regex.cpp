@@ -16,8 +16,8 @@ namespace {
 
 constexpr unsigned kMatchStack = 1U << 22;      ///< entries, of some 32 bytes each
 constexpr unsigned long kRetries = 50'000'000;  // per search
-// For all searches in a text, because each of them may come close to its limit. Real expressions need a hundredth of
-// this.
+// For all searches in a text, because each of them may come close to its limit. Real expressions
+// need a hundredth of this.
 constexpr std::chrono::seconds kTime{5};
 constexpr std::chrono::microseconds kTimePerByte{10};
 
@@ -39,7 +39,9 @@ void initialize() {
   }();
 }
 
-const OnigUChar* bytes_of(std::string_view text) { return reinterpret_cast<const OnigUChar*>(text.data()); }
+const OnigUChar* bytes_of(std::string_view text) {
+  return reinterpret_cast<const OnigUChar*>(text.data());
+}
 
 }  // namespace
 
@@ -56,20 +58,20 @@ Regex::Regex(const std::string& pattern, const std::string& source) {
   compiled->source = source;
   OnigErrorInfo info;
   const OnigUChar* begin = bytes_of(pattern);
-  const int code = onig_new(&compiled->regex, begin, begin + pattern.size(), ONIG_OPTION_NONE, ONIG_ENCODING_UTF8,
-                            OnigDefaultSyntax, &info);
+  const int code = onig_new(&compiled->regex, begin, begin + pattern.size(), ONIG_OPTION_NONE,
+                            ONIG_ENCODING_UTF8, OnigDefaultSyntax, &info);
   if (code != ONIG_NORMAL) {
-    throw Error(
-        ErrorCode::corrupt, "load_tokenizer",
-        {.what = source + ": malformed regular expression: " + message_of(code, &info), .got = quoted_text(pattern)});
+    throw Error(ErrorCode::corrupt, "load_tokenizer",
+                {.what = source + ": malformed regular expression: " + message_of(code, &info),
+                 .got = quoted_text(pattern)});
   }
   compiled_ = std::move(compiled);
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_view text) const {
   std::vector<std::pair<std::size_t, std::size_t>> found;
-  const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(onig_region_new(),
-                                                                  [](OnigRegion* r) { onig_region_free(r, 1); });
+  const std::unique_ptr<OnigRegion, void (*)(OnigRegion*)> region(
+      onig_region_new(), [](OnigRegion* r) { onig_region_free(r, 1); });
   const std::unique_ptr<OnigMatchParam, void (*)(OnigMatchParam*)> limits(onig_new_match_param(),
                                                                           onig_free_match_param);
   onig_initialize_match_param(limits.get());
@@ -79,22 +81,26 @@ std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_vie
   const OnigUChar* begin = bytes_of(text);
   const OnigUChar* end = begin + text.size();
   const auto fail = [&](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                {.what = compiled_->source + ": the regular expression " + quoted_text(compiled_->pattern) +
-                         " fails on " + quoted_text(text, 60) + ": " + why});
+    throw Error(
+        ErrorCode::invalid_argument, "Tokenizer::encode",
+        {.what = compiled_->source + ": the regular expression " + quoted_text(compiled_->pattern) +
+                 " fails on " + quoted_text(text, 60) + ": " + why});
   };
-  const auto until = std::chrono::steady_clock::now() + kTime + kTimePerByte * static_cast<std::int64_t>(text.size());
+  const auto until = std::chrono::steady_clock::now() + kTime +
+                     kTimePerByte * static_cast<std::int64_t>(text.size());
   std::size_t from = 0;
   std::size_t last_end = std::string_view::npos;
   std::size_t searches = 0;
   while (from <= text.size()) {
     if (++searches % 16 == 0 && std::chrono::steady_clock::now() > until)
       fail("it backtracks too far and takes too long");
-    const int code = onig_search_with_param(compiled_->regex, begin, end, begin + from, end, region.get(),
-                                            ONIG_OPTION_NONE, limits.get());
+    const int code = onig_search_with_param(compiled_->regex, begin, end, begin + from, end,
+                                            region.get(), ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) break;
-    if (code < 0) fail((backtracks(code) ? "it backtracks too far: " : "") + message_of(code, nullptr));
-    const auto first = static_cast<std::size_t>(region->beg[0]), last = static_cast<std::size_t>(region->end[0]);
+    if (code < 0)
+      fail((backtracks(code) ? "it backtracks too far: " : "") + message_of(code, nullptr));
+    const auto first = static_cast<std::size_t>(region->beg[0]),
+               last = static_cast<std::size_t>(region->end[0]);
     if (first == last && last == last_end) {  // an empty match right after a match is none
       from += from < text.size() ? utf8_front(text.substr(from)).length : 1;
       continue;

@@ -12,12 +12,12 @@ namespace anyaccel::llm {
 /// Thread-safe once made.
 class Regex {
  public:
-  /// Throws `corrupt` with Oniguruma's message for an invalid expression. `source` is its place, for errors here and in
-  /// find_all().
+  /// Throws `corrupt` with Oniguruma's message for an invalid expression. `source` is its place,
+  /// for errors here and in find_all().
   Regex(const std::string& pattern, const std::string& source);
 
-  /// Returns begin and end of all matches in valid UTF-8, from left to right, without overlap. Throws
-  /// `invalid_argument` if backtracking on this text exceeds the limits of time and memory.
+  /// Returns begin and end of all matches in valid UTF-8, from left to right, without overlap.
+  /// Throws `invalid_argument` if backtracking on this text exceeds the limits of time and memory.
   std::vector<std::pair<std::size_t, std::size_t>> find_all(std::string_view text) const;
 
  private:

@@ -1,5 +1,5 @@
-// Limits how much a tokenizer's steps may expand a text. Steps that replace text can multiply its size, and sequences
-// of steps can do so exponentially.
+// Limits how much a tokenizer's steps may expand a text. Steps that replace text can multiply its
+// size, and sequences of steps can do so exponentially.
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,14 @@
 
 namespace anyaccel::llm {
 
-/// Maximum number of steps in a normalizer, pre-tokenizer, post-processor or decoder, including nested steps.
+/// Maximum number of steps in a normalizer, pre-tokenizer, post-processor or decoder, including
+/// nested steps.
 inline constexpr std::size_t kMaxSteps = 64;
 
 class TextLimit {
  public:
-  /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. NFKC, the greediest of the
-  /// usual steps, turns one byte into at most 11, and ByteLevel into 2.
+  /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. NFKC, the
+  /// greediest of the usual steps, turns one byte into at most 11, and ByteLevel into 2.
   static TextLimit of(std::size_t bytes, std::size_t more = std::size_t{64} << 10) {
     return TextLimit(std::min(more + 32 * bytes, kMost));
   }
@@ -21,13 +22,15 @@ class TextLimit {
   /// Returns the remaining limit after a part of the text used `bytes`, which check() accepted.
   TextLimit after(std::size_t bytes) const { return TextLimit(most_ - bytes); }
 
-  /// Throws `invalid_argument` if `bytes` exceeds the limit. If possible, call it before allocating the memory.
+  /// Throws `invalid_argument` if `bytes` exceeds the limit. If possible, call it before allocating
+  /// the memory.
   void check(std::size_t bytes) const {
     if (bytes > most_) fail(bytes);
   }
 
  private:
-  static constexpr std::size_t kMost = (std::size_t{1} << 31) - 1;  // ICU and Oniguruma count in int
+  static constexpr std::size_t kMost =
+      (std::size_t{1} << 31) - 1;  // ICU and Oniguruma count in int
   explicit TextLimit(std::size_t most) : most_(most) {}
   [[noreturn]] void fail(std::size_t bytes) const;
   std::size_t most_;

@@ -54,16 +54,19 @@ std::string as_symbols(std::string_view bytes) {
   return out;
 }
 
-std::uint16_t token_of(const TokenizerNode& model, const SortedJson& vocabulary, const SortedJson& word) {
+std::uint16_t token_of(const TokenizerNode& model, const SortedJson& vocabulary,
+                       const SortedJson& word) {
   const auto found = word.is_string() ? vocabulary.find(word.get<std::string>()) : vocabulary.end();
-  if (found == vocabulary.end() || !found->is_number_unsigned() || found->get<std::int64_t>() >= kMaxVocabulary)
+  if (found == vocabulary.end() || !found->is_number_unsigned() ||
+      found->get<std::int64_t>() >= kMaxVocabulary)
     model.corrupt("a merge uses a word that is not in the vocabulary");
   return found->get<std::uint16_t>();
 }
 
 }  // namespace
 
-TextVocabulary::TextVocabulary(const Merges& merges) : json_(byte_level_json(merges)), lengths_(kByteVocabulary, 1) {
+TextVocabulary::TextVocabulary(const Merges& merges)
+    : json_(byte_level_json(merges)), lengths_(kByteVocabulary, 1) {
   for (const auto& [left, right] : merges) lengths_.push_back(lengths_[left] + lengths_[right]);
   if (merges.empty()) return;
   const SortedJson root = parse_sorted_json_object(json_, "tokenizer.json");
@@ -72,7 +75,8 @@ TextVocabulary::TextVocabulary(const Merges& merges) : json_(byte_level_json(mer
 
 TextVocabulary TextVocabulary::learn(std::span<const std::uint16_t> stream, std::int64_t size) {
   const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(size - kByteVocabulary, 0));
-  const std::size_t count = std::min(wanted, (std::max(stream.size(), kLeastText) - kLeastText) / kBytesPerMerge);
+  const std::size_t count =
+      std::min(wanted, (std::max(stream.size(), kLeastText) - kLeastText) / kBytesPerMerge);
   if (count == 0) return TextVocabulary(Merges());
   ByPiece<std::int64_t> pieces;
   for_each_document(stream, [&](const std::string& text, bool) {
@@ -96,12 +100,15 @@ TextVocabulary TextVocabulary::read(const std::string& json, const std::string& 
   const SortedJson* vocabulary = model.object("vocab");
   const SortedJson* pairs = model.array("merges");
   Merges merges;
-  if (vocabulary && pairs && static_cast<std::int64_t>(pairs->size()) + kByteVocabulary <= kMaxVocabulary) {
+  if (vocabulary && pairs &&
+      static_cast<std::int64_t>(pairs->size()) + kByteVocabulary <= kMaxVocabulary) {
     for (const SortedJson& pair : *pairs) {
       if (!pair.is_array() || pair.size() != 2) model.corrupt("a merge is not a pair");
-      merges.emplace_back(token_of(model, *vocabulary, pair[0]), token_of(model, *vocabulary, pair[1]));
+      merges.emplace_back(token_of(model, *vocabulary, pair[0]),
+                          token_of(model, *vocabulary, pair[1]));
       const auto last = static_cast<std::size_t>(kByteVocabulary) + merges.size() - 1;
-      if (merges.back().first >= last || merges.back().second >= last) model.corrupt("a merge uses a later token");
+      if (merges.back().first >= last || merges.back().second >= last)
+        model.corrupt("a merge uses a later token");
     }
   }
   TextVocabulary out(merges);

@@ -1,4 +1,5 @@
-// Vocabulary of the models that we train: bytes, the end of a document, and merges learned from the text.
+// Vocabulary of the models that we train: bytes, the end of a document, and merges learned from the
+// text.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,17 @@ namespace anyaccel::llm {
 
 class TokenModel;
 
-/// Converts streams of bytes, in which kEndOfText ends each document, to streams of tokens. Ids 0 to 255 are bytes, 256
-/// is kEndOfText, and merge i is 257 + i. The ids are the same as those of Tokenizer::encode() with json().
+/// Converts streams of bytes, in which kEndOfText ends each document, to streams of tokens. Ids 0
+/// to 255 are bytes, 256 is kEndOfText, and merge i is 257 + i. The ids are the same as those of
+/// Tokenizer::encode() with json().
 class ANYACCEL_API TextVocabulary {
  public:
-  /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to one per KiB of
-  /// text after the first 64 KiB, because a model cannot learn tokens that hardly occur.
+  /// Learns a vocabulary of at most `size` tokens from a stream. The number of merges is limited to
+  /// one per KiB of text after the first 64 KiB, because a model cannot learn tokens that hardly
+  /// occur.
   static TextVocabulary learn(std::span<const std::uint16_t> stream, std::int64_t size);
-  /// Reads a tokenizer.json written by our training; "" means the vocabulary of bytes. Throws `corrupt` or
-  /// `unsupported`, naming `source`.
+  /// Reads a tokenizer.json written by our training; "" means the vocabulary of bytes. Throws
+  /// `corrupt` or `unsupported`, naming `source`.
   static TextVocabulary read(const std::string& json, const std::string& source);
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(lengths_.size()); }

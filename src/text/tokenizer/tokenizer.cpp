@@ -10,8 +10,9 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t kMaxDecodedId = (std::int64_t{1} << 32) - 1;  // limit of the `tokenizers` library
-constexpr std::size_t kMaxText = std::size_t{1} << 30;               // ICU and Oniguruma count in int
+constexpr std::int64_t kMaxDecodedId =
+    (std::int64_t{1} << 32) - 1;                        // limit of the `tokenizers` library
+constexpr std::size_t kMaxText = std::size_t{1} << 30;  // ICU and Oniguruma count in int
 
 template <typename T>
 std::unique_ptr<T> read_step(const TokenizerNode& root, const char* key,
@@ -46,7 +47,8 @@ Tokenizer Tokenizer::bytes() {
   return Tokenizer(std::make_shared<Data>(TokenizerNode(root, "bytes_json()")));
 }
 
-void Tokenizer::Data::encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const {
+void Tokenizer::Data::encode_plain(std::string_view text, std::size_t lead, TextLimit& limit,
+                                   TokenIds& ids) const {
   if (text.empty()) return;
   if (!pre_tokenizer) {
     model->tokenize(text, ids);
@@ -74,7 +76,8 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_spec
       ids.push_back(outer.id);
       continue;
     }
-    NormalizedText part = NormalizedText::part(outer.text, outer.text.data() == valid.data(), limit);
+    NormalizedText part =
+        NormalizedText::part(outer.text, outer.text.data() == valid.data(), limit);
     if (data_->normalizer) data_->normalizer->normalize(part);
     limit.check(part.text.size());
     for (const AddedSplit& inner : data_->added.split(part.text, true)) {
@@ -91,7 +94,8 @@ std::vector<std::int64_t> Tokenizer::encode(std::string_view text, bool add_spec
   return ids;
 }
 
-std::vector<std::int64_t> Tokenizer::encode_up_to(std::string_view text, std::int64_t max_tokens) const {
+std::vector<std::int64_t> Tokenizer::encode_up_to(std::string_view text,
+                                                  std::int64_t max_tokens) const {
   TokenIds frame;
   if (data_->post_processor) data_->post_processor->process(frame);
   const auto framing = static_cast<std::int64_t>(frame.size());
@@ -115,9 +119,10 @@ std::optional<std::string> Tokenizer::Data::token(std::int64_t id, bool specials
   if (const std::string* word = model->vocabulary().word(id)) return *word;
   if (id >= 0 && id <= kMaxDecodedId)
     return std::nullopt;  // models have rows for ids that their tokenizer does not define
-  throw Error(
-      ErrorCode::invalid_argument, "Tokenizer::decode",
-      {.what = "token id out of range", .got = std::to_string(id), .want = "0 to " + std::to_string(kMaxDecodedId)});
+  throw Error(ErrorCode::invalid_argument, "Tokenizer::decode",
+              {.what = "token id out of range",
+               .got = std::to_string(id),
+               .want = "0 to " + std::to_string(kMaxDecodedId)});
 }
 
 std::string Tokenizer::token_bytes(std::int64_t id) const {
@@ -135,10 +140,12 @@ std::string Tokenizer::token_bytes(std::int64_t id) const {
   return out;
 }
 
-std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, bool skip_special_tokens) const {
+std::string Tokenizer::decode(const std::vector<std::int64_t>& ids,
+                              bool skip_special_tokens) const {
   Decoding text;
   for (const std::int64_t id : ids) {
-    if (auto token = data_->token(id, !skip_special_tokens)) text.parts.push_back(std::move(*token));
+    if (auto token = data_->token(id, !skip_special_tokens))
+      text.parts.push_back(std::move(*token));
   }
   text.limit = limit_of(text.parts);
   std::string out;
@@ -152,7 +159,8 @@ std::string Tokenizer::decode(const std::vector<std::int64_t>& ids, bool skip_sp
 
 std::int64_t Tokenizer::size() const noexcept {
   auto size = static_cast<std::int64_t>(data_->model->vocabulary().size());
-  for (const AddedToken& token : data_->added.all()) size += data_->model->vocabulary().word(token.id) == nullptr;
+  for (const AddedToken& token : data_->added.all())
+    size += data_->model->vocabulary().word(token.id) == nullptr;
   return size;
 }
 

@@ -18,7 +18,8 @@ bool is_mark_nonspacing(char32_t c);  ///< category Mn
 bool is_other(char32_t c);            ///< category C, but for what is unassigned
 bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 
-/// Appends the character in lower case, regardless of its neighbors, like Rust's char::to_lowercase.
+/// Appends the character in lower case, regardless of its neighbors, like Rust's
+/// char::to_lowercase.
 void append_lowercase(std::string& out, char32_t c);
 /// Returns valid UTF-8 with each character in lower case.
 ANYACCEL_API std::string lowercase(std::string_view text);

@@ -16,11 +16,13 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-/// The number as the `tokenizers` library has it, whose JSON reader scales the digits, as an integer of 64 bits, by a power of ten in
-/// double: up to a unit in the last place from the nearest one. Cuts whose sums of scores are equal but for that are common.
+/// The number as the `tokenizers` library has it, whose JSON reader scales the digits, as an
+/// integer of 64 bits, by a power of ten in double: up to a unit in the last place from the nearest
+/// one. Cuts whose sums of scores are equal but for that are common.
 double as_read_by_tokenizers(double nearest) {
   char text[32];  // the shortest digits, which are those that files have: d.ddde+xx
-  const auto end = std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
+  const auto end =
+      std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
   const char* const mark = std::find(text, end, 'e');
   std::uint64_t digits = 0;
   int exponent = 0;
@@ -32,7 +34,8 @@ double as_read_by_tokenizers(double nearest) {
   }
   if (std::abs(exponent) > 300) return nearest;
   const double power = std::stod("1e" + std::to_string(std::abs(exponent)));
-  const double value = exponent < 0 ? static_cast<double>(digits) / power : static_cast<double>(digits) * power;
+  const double value =
+      exponent < 0 ? static_cast<double>(digits) / power : static_cast<double>(digits) * power;
   return std::copysign(value, nearest);
 }
 
@@ -52,7 +55,8 @@ class Unigram final : public TokenModel {
     bool reached = false;
     bool unknown = false;
   };
-  void known_from(std::string_view text, std::size_t begin, std::vector<Best>& best, bool& single) const;
+  void known_from(std::string_view text, std::size_t begin, std::vector<Best>& best,
+                  bool& single) const;
 
   std::vector<Word> words_;  ///< sorted by text
   std::vector<double> scores_;
@@ -72,28 +76,34 @@ Unigram::Unigram(const TokenizerNode& node) : byte_fallback_(node.flag("byte_fal
     scores_.push_back(as_read_by_tokenizers(piece[1].get<double>()));
     lowest_ = std::min(lowest_, scores_.back());
   }
-  if (node.has("unk_id")) unknown_ = node.required_integer("unk_id", 0, static_cast<std::int64_t>(scores_.size()) - 1);
+  if (node.has("unk_id"))
+    unknown_ = node.required_integer("unk_id", 0, static_cast<std::int64_t>(scores_.size()) - 1);
   for (std::size_t i = 0; i < scores_.size(); ++i) {
     const std::string& word = *vocabulary_.word(static_cast<std::int64_t>(i));
     const std::int64_t id = *vocabulary_.id(word);
     if (!word.empty() && id == static_cast<std::int64_t>(i)) words_.push_back({word, id});
   }
-  std::sort(words_.begin(), words_.end(), [](const Word& a, const Word& b) { return a.text < b.text; });
+  std::sort(words_.begin(), words_.end(),
+            [](const Word& a, const Word& b) { return a.text < b.text; });
 }
 
-void Unigram::known_from(std::string_view text, std::size_t begin, std::vector<Best>& best, bool& single) const {
+void Unigram::known_from(std::string_view text, std::size_t begin, std::vector<Best>& best,
+                         bool& single) const {
   const std::size_t character = utf8_front(text.substr(begin)).length;
   auto low = words_.begin(), high = words_.end();
   // Narrows the sorted range byte by byte; a piece that ends here stands first in it.
   for (std::size_t depth = 0; low != high && begin + depth < text.size(); ++depth) {
     const auto next = static_cast<unsigned char>(text[begin + depth]);
-    const auto byte_of = [&](const Word& word) { return static_cast<unsigned char>(word.text[depth]); };
+    const auto byte_of = [&](const Word& word) {
+      return static_cast<unsigned char>(word.text[depth]);
+    };
     low = std::partition_point(low, high, [&](const Word& word) { return byte_of(word) < next; });
     high = std::partition_point(low, high, [&](const Word& word) { return byte_of(word) == next; });
     if (low == high || low->text.size() != depth + 1) continue;
     const double score = scores_[static_cast<std::size_t>(low->id)] + best[begin].score;
     Best& end = best[begin + depth + 1];
-    if (!end.reached || score > end.score) end = {score, begin, true, unknown_ && low->id == *unknown_};
+    if (!end.reached || score > end.score)
+      end = {score, begin, true, unknown_ && low->id == *unknown_};
     single = single || depth + 1 == character;
     ++low;
   }
@@ -115,7 +125,8 @@ void Unigram::tokenize(std::string_view piece, TokenIds& ids) const {
     }
     begin = next;
   }
-  std::vector<std::pair<std::size_t, std::size_t>> spans;  // from the end; neighbours that are unknown are one
+  std::vector<std::pair<std::size_t, std::size_t>>
+      spans;  // from the end; neighbours that are unknown are one
   bool joins = false;
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
     if (joins && best[end].unknown) {
@@ -137,6 +148,8 @@ void Unigram::tokenize(std::string_view piece, TokenIds& ids) const {
 
 }  // namespace
 
-std::unique_ptr<TokenModel> make_unigram(const TokenizerNode& node) { return std::make_unique<Unigram>(node); }
+std::unique_ptr<TokenModel> make_unigram(const TokenizerNode& node) {
+  return std::make_unique<Unigram>(node);
+}
 
 }  // namespace anyaccel::llm

@@ -13,7 +13,8 @@ Utf8Character utf8_front(std::string_view text) {
   int next = 0;
   UChar32 code = 0;
   U8_NEXT(bytes, next, size, code);
-  return {code < 0 ? U'\xfffd' : static_cast<char32_t>(code), static_cast<std::size_t>(next), code >= 0};
+  return {code < 0 ? U'\xfffd' : static_cast<char32_t>(code), static_cast<std::size_t>(next),
+          code >= 0};
 }
 
 void append_utf8(std::string& out, char32_t code) {

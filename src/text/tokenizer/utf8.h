@@ -15,7 +15,8 @@ struct Utf8Character {
   bool valid;
 };
 
-/// The first character of a text that is not empty. Bytes that are no UTF-8 count in runs as Python and Rust replace them.
+/// The first character of a text that is not empty. Bytes that are no UTF-8 count in runs as Python
+/// and Rust replace them.
 Utf8Character utf8_front(std::string_view text);
 
 void append_utf8(std::string& out, char32_t code);

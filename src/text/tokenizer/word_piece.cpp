@@ -36,19 +36,22 @@ class WordPiece final : public TokenModel {
     ids.resize(before);
     if (!unknown_) {
       throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                  {.what = "the vocabulary has neither the word nor the unknown token", .got = quoted_text(piece)});
+                  {.what = "the vocabulary has neither the word nor the unknown token",
+                   .got = quoted_text(piece)});
     }
     ids.push_back(*unknown_);
   }
 
  private:
-  /// Appends the ids of the whole piece; false if the vocabulary lacks a part of it. Takes time in proportion to the piece.
+  /// Appends the ids of the whole piece; false if the vocabulary lacks a part of it. Takes time in
+  /// proportion to the piece.
   bool cut(std::string_view piece, TokenIds& ids) const {
     const std::vector<FoundWord> first = first_.find(piece);
     if (first.empty() || first.back().begin != 0) return false;
     ids.push_back(static_cast<std::int64_t>(first.back().value));
     std::size_t begin = first.back().size;
-    const std::vector<FoundWord> later = begin < piece.size() ? later_.find(piece) : std::vector<FoundWord>();
+    const std::vector<FoundWord> later =
+        begin < piece.size() ? later_.find(piece) : std::vector<FoundWord>();
     for (auto word = later.rbegin(); begin < piece.size(); ++word) {
       while (word != later.rend() && word->begin < begin) ++word;
       if (word == later.rend() || word->begin != begin) return false;
@@ -73,7 +76,8 @@ class WordLevel final : public TokenModel {
     const auto id = vocabulary_.id(piece);
     if (!id && !unknown_) {
       throw Error(ErrorCode::invalid_argument, "Tokenizer::encode",
-                  {.what = "the vocabulary has neither the word nor the unknown token", .got = quoted_text(piece)});
+                  {.what = "the vocabulary has neither the word nor the unknown token",
+                   .got = quoted_text(piece)});
     }
     ids.push_back(id ? *id : *unknown_);
   }
@@ -84,7 +88,11 @@ class WordLevel final : public TokenModel {
 
 }  // namespace
 
-std::unique_ptr<TokenModel> make_word_piece(const TokenizerNode& node) { return std::make_unique<WordPiece>(node); }
-std::unique_ptr<TokenModel> make_word_level(const TokenizerNode& node) { return std::make_unique<WordLevel>(node); }
+std::unique_ptr<TokenModel> make_word_piece(const TokenizerNode& node) {
+  return std::make_unique<WordPiece>(node);
+}
+std::unique_ptr<TokenModel> make_word_level(const TokenizerNode& node) {
+  return std::make_unique<WordLevel>(node);
+}
 
 }  // namespace anyaccel::llm

@@ -32,8 +32,8 @@ class DeviceFilesTest : public testing::Test {
 // Fails if control files next to the devices (davinci_manager), or files with other prefixes, count
 // as devices.
 TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
-  for (const char* name :
-       {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc", "dev/acc1x", "dev/other2"})
+  for (const char* name : {"dev/acc0", "dev/acc1", "dev/acc10", "dev/acc_manager", "dev/acc",
+                           "dev/acc1x", "dev/other2"})
     add(name);
   EXPECT_EQ(numbered_files(root_ / "dev", "acc"), (std::vector<int>{0, 1, 10}));
   EXPECT_EQ(probe_device_files({.folder = "dev", .prefix = "acc"}).device_count, 3);
@@ -43,8 +43,10 @@ TEST_F(DeviceFilesTest, CountsNumberedFilesOnly) {
 TEST_F(DeviceFilesTest, LooksAtTheMaker) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x8086\n");
-  const auto probe = probe_device_files(
-      {.folder = "sys/class/accel", .prefix = "accel", .attribute = "device/vendor", .attribute_value = "0x1da3"});
+  const auto probe = probe_device_files({.folder = "sys/class/accel",
+                                         .prefix = "accel",
+                                         .attribute = "device/vendor",
+                                         .attribute_value = "0x1da3"});
   EXPECT_EQ(probe.device_count, 1);
   EXPECT_NE(probe.reason.find("0x1da3"), std::string::npos);
 }

@@ -64,14 +64,18 @@ TEST(Env, StartedRanks) {
 TEST(Env, Bytes) {
   unsetenv("ANYACCEL_TEST_BYTES");
   EXPECT_EQ(env_bytes("ANYACCEL_TEST_BYTES"), std::nullopt);
-  for (const auto& [text, bytes] :
-       {std::pair{"0", 0LL}, {"12", 12LL}, {"2K", 2048LL}, {"1.5M", 1572864LL}, {"3G", 3221225472LL}}) {
+  for (const auto& [text, bytes] : {std::pair{"0", 0LL},
+                                    {"12", 12LL},
+                                    {"2K", 2048LL},
+                                    {"1.5M", 1572864LL},
+                                    {"3G", 3221225472LL}}) {
     setenv("ANYACCEL_TEST_BYTES", text, 1);
     EXPECT_EQ(env_bytes("ANYACCEL_TEST_BYTES"), bytes) << text;
   }
   for (const char* text : {"x", "-1", "2T", "1 G", "nan", "1e300"}) {
     setenv("ANYACCEL_TEST_BYTES", text, 1);
-    EXPECT_ERROR(env_bytes("ANYACCEL_TEST_BYTES"), invalid_argument, "want bytes, or a number with K, M or G");
+    EXPECT_ERROR(env_bytes("ANYACCEL_TEST_BYTES"), invalid_argument,
+                 "want bytes, or a number with K, M or G");
   }
 }
 

@@ -26,9 +26,13 @@ class FileGroupTest : public ::testing::Test {
     folder = ::mkdtemp(name.data());
   }
   ~FileGroupTest() override { fs::remove_all(folder); }
-  void put(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  void put(const std::string& name, const std::string& text) const {
+    std::ofstream(folder / name) << text;
+  }
   std::string text(const std::string& name) const { return read_file(folder / name); }
-  std::ptrdiff_t entries() const { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); }
+  std::ptrdiff_t entries() const {
+    return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+  }
 
   fs::path folder;
 };
@@ -61,7 +65,8 @@ TEST_F(FileGroupTest, WhatADeadWriterBeganIsFinished) {
 // Fails if a forged note can move files out of or into the folder, or onto a different name.
 TEST_F(FileGroupTest, ANoteCannotReachOtherFiles) {
   put("victim", "kept");
-  for (const std::string note : {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {
+  for (const std::string note :
+       {"../x.part-1\nx\n", "x.part-1\n../x\n", "victim\nx\n", "x.part-1/../victim\nx\n"}) {
     put(kNote, note);
     EXPECT_ERROR(finish_file_group(folder), corrupt, kNote);
     EXPECT_EQ(text("victim"), "kept");

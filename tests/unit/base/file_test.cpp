@@ -28,7 +28,9 @@ class FileTest : public testing::Test {
     fs::create_directories(folder);
   }
   void TearDown() override { fs::remove_all(folder); }
-  std::size_t entries() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {})); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {}));
+  }
   fs::path folder;
 };
 
@@ -43,7 +45,9 @@ TEST_F(FileTest, ReadsBackWhatWasWritten) {
 }
 
 // Fails if the reader trusts st_size, which is 0 under /proc.
-TEST_F(FileTest, ReadsFilesWithoutASize) { EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmRSS")); }
+TEST_F(FileTest, ReadsFilesWithoutASize) {
+  EXPECT_THAT(read_file("/proc/self/status"), HasSubstr("VmRSS"));
+}
 
 // Fails if missing and unreadable files are not distinguished, or the message has no path.
 TEST_F(FileTest, NamesWhatItCannotRead) {
@@ -81,7 +85,8 @@ TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   fs::create_symlink("/dev/zero", folder / "zero");
-  EXPECT_THAT(refusal(folder / "fifo", ErrorCode::io), AllOf(HasSubstr("a FIFO"), HasSubstr("/fifo")));
+  EXPECT_THAT(refusal(folder / "fifo", ErrorCode::io),
+              AllOf(HasSubstr("a FIFO"), HasSubstr("/fifo")));
   EXPECT_THAT(refusal(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
   EXPECT_THAT(refusal("/dev/null", ErrorCode::io), HasSubstr("a character device"));
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
@@ -90,7 +95,8 @@ TEST_F(FileTest, OpensRegularFilesOnly) {
   ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   EXPECT_THAT(refusal(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
   ::close(listener);
-  for (const char* name : {"fifo", "zero", "socket", "."}) EXPECT_FALSE(try_read_file(folder / name).has_value());
+  for (const char* name : {"fifo", "zero", "socket", "."})
+    EXPECT_FALSE(try_read_file(folder / name).has_value());
   ::alarm(0);
 }
 
@@ -103,7 +109,8 @@ TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   fs::resize_file(folder / "f", std::uintmax_t{1} << 42);
   EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
   // This file reports size 0.
-  EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100), HasSubstr("at most 100 bytes"));
+  EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100),
+              HasSubstr("at most 100 bytes"));
 }
 
 // Fails if pipes are rejected as inputs that a user names, or endless devices are read.
@@ -114,7 +121,8 @@ TEST_F(FileTest, InputsMayBePipes) {
   EXPECT_EQ(read_input(folder / "fifo"), "text");
   writer.join();
   EXPECT_EQ(read_input("/dev/null"), "");
-  EXPECT_THAT(refusal("/dev/zero", ErrorCode::io, 100, read_input), HasSubstr("a regular file or a pipe"));
+  EXPECT_THAT(refusal("/dev/zero", ErrorCode::io, 100, read_input),
+              HasSubstr("a regular file or a pipe"));
   EXPECT_THAT(refusal(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -10,7 +10,8 @@
 namespace anyaccel {
 namespace {
 
-// Broken when a program that contains AnyAccel's code, such as this one, does not find the build's libraries.
+// Broken when a program that contains AnyAccel's code, such as this one, does not find the build's
+// libraries.
 TEST(LibraryFolder, OfAProgramWithOurCode) {
   EXPECT_EQ(own_library_folder("test"), std::filesystem::canonical(ANYACCEL_BUILD_DIR) / "lib");
 }
@@ -23,8 +24,8 @@ TEST(LibraryFolder, AnyCurrentFolder) {
 
 // Broken when the folder of another library is wrong.
 TEST(LibraryFolder, OfAFunction) {
-  EXPECT_TRUE(
-      std::filesystem::exists(library_folder("test", static_cast<int (*)(const char*)>(&std::atoi)) / "libc.so.6"));
+  EXPECT_TRUE(std::filesystem::exists(
+      library_folder("test", static_cast<int (*)(const char*)>(&std::atoi)) / "libc.so.6"));
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ TEST(Log, OnceForEachKey) {
   log_once(LogLevel::warning, "a", "first");
   log_once(LogLevel::warning, "a", "second");
   log_once(LogLevel::warning, "b", "third");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "anyaccel: warning: first\nanyaccel: warning: third\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "anyaccel: warning: first\nanyaccel: warning: third\n");
 }
 
 // Fails if a level's name is not recognized, or an unknown one is accepted silently.

@@ -9,8 +9,8 @@
 namespace anyaccel {
 namespace {
 
-constexpr std::array<std::string_view, 6> kNames{"--num_nodes", "--num_accelerators", "--hostfile", "--json", "--quiet",
-                                                 "-q"};
+constexpr std::array<std::string_view, 6> kNames{
+    "--num_nodes", "--num_accelerators", "--hostfile", "--json", "--quiet", "-q"};
 
 TEST(NearestName, TypingErrors) {
   EXPECT_EQ(nearest_name("--num_acelerators", kNames), "--num_accelerators");

@@ -22,12 +22,15 @@ TEST(PluginFile, ReadsAllKeys) {
   EXPECT_EQ(identity_mismatch(file.build, own_identity()), "");
   EXPECT_EQ(plugin_traits(file).traits.communication_backend, "gloo");
   const auto all = traits_of(
-      "class_name = My_Accelerator\ndevice_type = mycard\ncommunication_backend = myccl\ncompile_backend=mydynamo\n"
-      "compile_backends = mydynamo\ncompile_backends = eager\nsynchronized = true\nuse_host_timers = true\n"
+      "class_name = My_Accelerator\ndevice_type = mycard\ncommunication_backend = "
+      "myccl\ncompile_backend=mydynamo\n"
+      "compile_backends = mydynamo\ncompile_backends = eager\nsynchronized = true\nuse_host_timers "
+      "= true\n"
       "resolves_data_dependency = true\nhandles_memory_backpressure = true\nindexed_names = false\n"
       "supports_nvtx_domain = true\nfp64 = false\ntriton = true\nvendor = Acme Inc.\npriority = "
       "-7\nvisible_devices_env = MY_VISIBLE\nexport_env = MY_\n"
-      "export_env = MYCCL\nstart_environment = MY_LAZY | a=b | it is = faster\nop_builder_dir = my.ops\n# said so\n\n");
+      "export_env = MYCCL\nstart_environment = MY_LAZY | a=b | it is = faster\nop_builder_dir = "
+      "my.ops\n# said so\n\n");
   const auto& traits = all.traits;
   EXPECT_EQ(traits.name, "mycard");
   EXPECT_EQ(traits.class_name, "My_Accelerator");
@@ -57,11 +60,15 @@ TEST(PluginFile, RefusesWhatCannotBe) {
   EXPECT_ERROR(parse_plugin_file("\n\nanyaccel_plugin = 2\n"), version_mismatch, "got '2', want 1");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = Card"), corrupt, "'Card'");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = card\n"), corrupt, "`library`");
-  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nlibrary = ../x.so"), corrupt, "beside the text file");
+  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nlibrary = ../x.so"), corrupt,
+               "beside the text file");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nabi = -1"), corrupt, "abi");
-  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nnonsense"), corrupt, "line 2: not `key = value`");
-  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = a\x1b[2J"), corrupt, "control character");
-  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = aa\nname = bb"), corrupt, "stands twice");
+  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nnonsense"), corrupt,
+               "line 2: not `key = value`");
+  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = a\x1b[2J"), corrupt,
+               "control character");
+  EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = aa\nname = bb"), corrupt,
+               "stands twice");
   EXPECT_ERROR(traits_of("prioritty = 1\n"), corrupt, "unknown key; got 'prioritty'");
   EXPECT_ERROR(traits_of("priority = high\n"), corrupt, "priority");
   EXPECT_ERROR(traits_of("synchronized = yes\n"), corrupt, "true or false");
@@ -93,12 +100,14 @@ TEST(PluginFile, Probes) {
 TEST(PluginFile, Names) {
   for (const char* good : {"hostcard", "my_card2"})
     EXPECT_TRUE(is_plugin_name(good) && !is_reserved_name(good)) << good;
-  for (const char* bad :
-       {"", "a", "2card", "Card", "my-card", "my card", "../card", "_card", "abcdefghijklmnopqrstuvwxyzabcdefg"})
+  for (const char* bad : {"", "a", "2card", "Card", "my-card", "my card", "../card", "_card",
+                          "abcdefghijklmnopqrstuvwxyzabcdefg"})
     EXPECT_FALSE(is_plugin_name(bad)) << bad;
-  for (const char* reserved : {"cuda", "cpu", "sim", "klxpu", "meta", "privateuseone", "auto", "device"})
+  for (const char* reserved :
+       {"cuda", "cpu", "sim", "klxpu", "meta", "privateuseone", "auto", "device"})
     EXPECT_TRUE(is_reserved_name(reserved)) << reserved;
-  for (const char* free : {"cud", "uda", "cpu cuda", " cpu", ""}) EXPECT_FALSE(is_reserved_name(free)) << free;
+  for (const char* free : {"cud", "uda", "cpu cuda", " cpu", ""})
+    EXPECT_FALSE(is_reserved_name(free)) << free;
 }
 
 }  // namespace

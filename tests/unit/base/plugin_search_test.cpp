@@ -41,7 +41,8 @@ TEST(PluginSearch, RefusesWhatEveryoneMayWrite) {
   const test::PluginFolder folder;
   const auto file = folder.add("mycard", kLibrary);
   ::chmod(file.c_str(), 0666);
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("mycard.plugin\" is writable by everyone"));
+  EXPECT_THAT(only_one(folder.path()).problem,
+              HasSubstr("mycard.plugin\" is writable by everyone"));
   ::chmod(file.c_str(), 0644);
   ::chmod((folder / "libmycard.so").c_str(), 0777);
   EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("libmycard.so\" is writable by everyone"));
@@ -61,7 +62,8 @@ TEST(PluginSearch, FollowsLinksBeforeItTrusts) {
   ::chmod(open.path().c_str(), 0777);
   std::filesystem::create_symlink(open / "libmycard.so", folder / "libmycard.so");
   folder.add_text("mycard", test::plugin_text("mycard", "libmycard.so"));
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr(open.path().string() + "\" is writable by everyone"));
+  EXPECT_THAT(only_one(folder.path()).problem,
+              HasSubstr(open.path().string() + "\" is writable by everyone"));
 }
 
 // Fails if only the last folder is checked: anyone who can write a folder above it can replace it.
@@ -79,11 +81,14 @@ TEST(PluginSearch, ChecksTheWholePath) {
   for (const auto& path : {above / "shared", above / "shared/plugins", library}) {
     for (const mode_t mode : {0775, 0757}) {
       ::chmod(path.c_str(), mode);
-      EXPECT_THAT(only_one(above / "shared/plugins").problem, HasSubstr(path.string() + "\" is writable by ")) << mode;
+      EXPECT_THAT(only_one(above / "shared/plugins").problem,
+                  HasSubstr(path.string() + "\" is writable by "))
+          << mode;
     }
     ::chmod(path.c_str(), 0755);
     if (::chown(path.c_str(), 12345, 12345) != 0) continue;
-    EXPECT_THAT(only_one(above / "shared/plugins").problem, HasSubstr(path.string() + "\" belongs to user 12345"));
+    EXPECT_THAT(only_one(above / "shared/plugins").problem,
+                HasSubstr(path.string() + "\" belongs to user 12345"));
     ASSERT_EQ(::chown(path.c_str(), ::geteuid(), ::getegid()), 0);
   }
   EXPECT_EQ(only_one(above / "shared/plugins").problem, "");
@@ -108,9 +113,12 @@ TEST(PluginSearch, RefusesByTheTextFile) {
       {"abi = 99\n", "it was built for plugin ABI 99, this AnyAccel for plugin ABI 1"},
       {"anyaccel = 9.9.0\n", "it was built for AnyAccel 9.9.0, this AnyAccel for AnyAccel 0."},
       {"libtorch = 2.99.1\n", "it was built with LibTorch 2.99.1, this AnyAccel with LibTorch 2."},
-      {"compiler_abi = m68k\n", "it was built for the compiler ABI m68k, this AnyAccel for the compiler ABI"},
-      {"sanitizer = memory\n", "it was built with the sanitizer memory, this AnyAccel with the sanitizer"},
-      {"abi = 99\nlibtorch = 2.99.1\n", "99, this AnyAccel for plugin ABI 1; it was built with LibTorch 2.99.1"},
+      {"compiler_abi = m68k\n",
+       "it was built for the compiler ABI m68k, this AnyAccel for the compiler ABI"},
+      {"sanitizer = memory\n",
+       "it was built with the sanitizer memory, this AnyAccel with the sanitizer"},
+      {"abi = 99\nlibtorch = 2.99.1\n",
+       "99, this AnyAccel for plugin ABI 1; it was built with LibTorch 2.99.1"},
       {"priority = x\n", "priority"},
       {"library = libnone.so\n", "libnone.so\" cannot be used: No such file"},
   };
@@ -146,7 +154,9 @@ TEST(PluginSearch, LibrariesThatAreNone) {
     return std::string(std::istreambuf_iterator<char>(in), {});
   }();
   EXPECT_EQ(library_problem(kLibrary), "");
-  const auto problem = [&](std::string content) { return library_problem(folder.write("x.so", content)); };
+  const auto problem = [&](std::string content) {
+    return library_problem(folder.write("x.so", content));
+  };
   EXPECT_THAT(problem(""), HasSubstr("no ELF file"));
   EXPECT_THAT(problem("#!/bin/sh\n" + std::string(100, ' ')), HasSubstr("no ELF file"));
   EXPECT_THAT(problem(whole.substr(0, 70)), HasSubstr("cut off"));

@@ -17,7 +17,8 @@ TEST(Process, ResidentBytesFollowMemory) {
 #endif
   const auto before = resident_bytes();
   constexpr std::size_t bytes = 64 * kMiB;
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   std::memset(memory, 1, bytes);
   const auto full = resident_bytes();

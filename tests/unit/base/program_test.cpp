@@ -32,7 +32,8 @@ TEST_F(ProgramTest, FirstThatRuns) {
   const auto third = write("c/tool", 0755);
   write("d/tool", 0755);
   std::string folders;
-  for (const char* name : {"a", "b", "c", "d"}) folders += (folders.empty() ? "" : ":") + (folder / name).string();
+  for (const char* name : {"a", "b", "c", "d"})
+    folders += (folders.empty() ? "" : ":") + (folder / name).string();
   const ScopedEnv path("PATH", folders.c_str());
   EXPECT_EQ(find_program("tool"), third);
   EXPECT_EQ(find_program("other"), std::nullopt);
@@ -54,7 +55,8 @@ TEST_F(ProgramTest, EmptyEntryIsTheCurrentFolder) {
   fs::current_path(folder.path());
   for (const char* entries : {"", ":/none", "/none:", "/none::/none"}) {
     const ScopedEnv path("PATH", entries);
-    EXPECT_EQ(find_program("anyaccel-program-test"), "./anyaccel-program-test") << "'" << entries << "'";
+    EXPECT_EQ(find_program("anyaccel-program-test"), "./anyaccel-program-test")
+        << "'" << entries << "'";
   }
   fs::current_path(before);
 }

@@ -72,7 +72,8 @@ TEST_F(TrustedPath, StickyFolders) {
 // Fails if another user may own a component of the path, because the owner can change its mode at
 // any time.
 TEST_F(TrustedPath, OtherOwners) {
-  if (::chown(file.c_str(), kStranger, kStranger) != 0) GTEST_SKIP() << "only root can give files away";
+  if (::chown(file.c_str(), kStranger, kStranger) != 0)
+    GTEST_SKIP() << "only root can give files away";
   EXPECT_THAT(problem(), HasSubstr("file\" belongs to user 12345"));
   ASSERT_EQ(::chown(file.c_str(), 0, 0), 0);
   ASSERT_EQ(::chown((temporary / "above").c_str(), kStranger, kStranger), 0);
@@ -90,24 +91,31 @@ TEST_F(TrustedPath, Links) {
   fs::create_symlink(file, temporary / "absolute");
   EXPECT_EQ(trust_problem(temporary / "absolute", TrustedKind::file), "");
   ::chmod((temporary / "above").c_str(), 0777);
-  EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file), HasSubstr("above\" is writable"));
-  EXPECT_THAT(trust_problem(temporary / "relative/folder/file", TrustedKind::file), HasSubstr("above\" is writable"));
+  EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file),
+              HasSubstr("above\" is writable"));
+  EXPECT_THAT(trust_problem(temporary / "relative/folder/file", TrustedKind::file),
+              HasSubstr("above\" is writable"));
   ::chmod((temporary / "above").c_str(), 0755);
   fs::create_symlink("circle", temporary / "circle");
-  EXPECT_THAT(trust_problem(temporary / "circle", TrustedKind::file), HasSubstr("cannot be followed"));
+  EXPECT_THAT(trust_problem(temporary / "circle", TrustedKind::file),
+              HasSubstr("cannot be followed"));
   fs::create_symlink("nothing", temporary / "dangling");
   EXPECT_THAT(trust_problem(temporary / "dangling", TrustedKind::file), HasSubstr("No such file"));
   if (::lchown((temporary / "absolute").c_str(), kStranger, kStranger) != 0) return;
-  EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file), HasSubstr("absolute\" belongs to user 12345"));
+  EXPECT_THAT(trust_problem(temporary / "absolute", TrustedKind::file),
+              HasSubstr("absolute\" belongs to user 12345"));
 }
 
 // Fails if a folder that does not exist yet is rejected, or is created where others can place
 // links.
 TEST_F(TrustedPath, FutureFolders) {
   EXPECT_EQ(trust_problem(folder / "a/b", TrustedKind::future_folder), "");
-  EXPECT_EQ(trust_problem(fs::temp_directory_path() / "anyaccel-no-such", TrustedKind::future_folder), "");
+  EXPECT_EQ(
+      trust_problem(fs::temp_directory_path() / "anyaccel-no-such", TrustedKind::future_folder),
+      "");
   ::chmod(folder.c_str(), 0777);
-  EXPECT_THAT(trust_problem(folder / "a/b", TrustedKind::future_folder), HasSubstr("folder\" is writable"));
+  EXPECT_THAT(trust_problem(folder / "a/b", TrustedKind::future_folder),
+              HasSubstr("folder\" is writable"));
 }
 
 // Fails if a path of the wrong kind, or a relative path, is accepted.
@@ -121,7 +129,10 @@ TEST_F(TrustedPath, Kinds) {
 
 int in_child_as(uid_t user, gid_t group, const std::function<bool()>& question) {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(::setresgid(group, group, group) != 0 || ::setresuid(user, user, user) != 0 ? 9 : question());
+  if (child == 0)
+    ::_exit(::setresgid(group, group, group) != 0 || ::setresuid(user, user, user) != 0
+                ? 9
+                : question());
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WEXITSTATUS(status);

@@ -43,12 +43,14 @@ TEST(UntrustedText, PrintsWhatTheDataFileSays) {
     words >> kind >> limit >> input;
     std::getline(words >> std::ws, expected);
     if (kind == "escaped") {
-      for (auto c = std::stoul(limit, nullptr, 16); c <= std::stoul(input, nullptr, 16); ++c) escaped.insert(c);
+      for (auto c = std::stoul(limit, nullptr, 16); c <= std::stoul(input, nullptr, 16); ++c)
+        escaped.insert(c);
       continue;
     }
     ++cases;
     const auto text = from_hex(input);
-    EXPECT_EQ(kind == "quoted" ? quoted_text(text, std::stoul(limit)) : printable_text(text, std::stoul(limit)),
+    EXPECT_EQ(kind == "quoted" ? quoted_text(text, std::stoul(limit))
+                               : printable_text(text, std::stoul(limit)),
               expected)
         << line;
   }
@@ -71,9 +73,11 @@ TEST(UntrustedText, CutsLongTexts) {
   EXPECT_TRUE(message.ends_with("xxx; do this"));
 }
 
-// Fails if a terminal gets control characters, or scripts lose the format characters that they need.
+// Fails if a terminal gets control characters, or scripts lose the format characters that they
+// need.
 TEST(UntrustedText, KeepsScriptsOnATerminal) {
-  EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"), "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");
+  EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"),
+            "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");
   const std::string scripts = "\u0645\u06cc\u200c\u0634 \u2764\ufe0f \u202b \xff\xe2";
   EXPECT_EQ(terminal_text(scripts), scripts);
 }
@@ -82,7 +86,8 @@ TEST(UntrustedText, KeepsScriptsOnATerminal) {
 TEST(UntrustedText, ShortensLists) {
   EXPECT_EQ(shortened_list({}), "[]");
   EXPECT_EQ(shortened_list(std::vector<std::int64_t>{2, -3}), "[2, -3]");
-  EXPECT_EQ(shortened_list(std::vector<std::int64_t>(100000, 1), 2), "[1, 1, ... (100000 numbers)]");
+  EXPECT_EQ(shortened_list(std::vector<std::int64_t>(100000, 1), 2),
+            "[1, 1, ... (100000 numbers)]");
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ struct CudaTest : testing::Test {
 TEST_F(CudaTest, LibTorchWithoutCuda) {
   const auto expect_no = [&] {
     EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("has no CUDA"));
-    EXPECT_ERROR(fake.load(), unavailable, "tiny cannot be used here: it has CUDA sources and the LibTorch in");
+    EXPECT_ERROR(fake.load(), unavailable,
+                 "tiny cannot be used here: it has CUDA sources and the LibTorch in");
   };
   expect_no();
   auto elsewhere = fake.settings;
@@ -39,7 +40,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
   EXPECT_EQ(find_or_build(fake.op(), elsewhere).origin, Origin::built);
   EXPECT_EQ(build_prebuilt(fake.op(), elsewhere, fake.path("prebuilt")), Origin::built);
   expect_no();
-  EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty()) << "what explains an op needs no CUDA";
+  EXPECT_FALSE(key_of(fake.op(), fake.settings).content.empty())
+      << "what explains an op needs no CUDA";
 }
 
 // Fails if a toolkit with a different major version than LibTorch's is used, one with a different
@@ -47,7 +49,8 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
 TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   fake.add_cuda_to_libtorch("12.8");
   EXPECT_ERROR(fake.load(), unavailable, "nvcc is of CUDA 13.0, LibTorch of CUDA 12.8");
-  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
+  EXPECT_THAT(check(fake.op(), fake.settings).reason,
+              testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
   {
     const ScopedEnv skip("DS_SKIP_CUDA_CHECK", "1");
     EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
@@ -67,7 +70,9 @@ TEST_F(CudaTest, HostFlagsAreWrapped) {
   EXPECT_THAT(
       read_file(fake.path("calls")),
       testing::AllOf(
-          testing::HasSubstr("-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // sanitizer flags follow
+          testing::HasSubstr(
+              "-Wno-missing-field-initializers -fPIC -fvisibility=hidden "),  // sanitizer flags
+                                                                              // follow
           testing::HasSubstr(" -fno-math-errno -DTWO=2 -I")));
 }
 
@@ -129,7 +134,8 @@ TEST(Elf, DamagedFiles) {
 TEST(Elf, OnlyRegularFilesAreOpened) {
   const llm::TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
-  for (const std::filesystem::path& path : {folder / "fifo", std::filesystem::path("/dev/zero"), folder.path()}) {
+  for (const std::filesystem::path& path :
+       {folder / "fifo", std::filesystem::path("/dev/zero"), folder.path()}) {
     EXPECT_FALSE(read_elf(path)) << path;
     EXPECT_EQ(library_identity(path), "") << path;
   }

@@ -11,17 +11,20 @@ namespace anyaccel::build {
 namespace {
 
 const std::string kHead =
-    "anyaccel_op = 1\n# said\nclass_name = TinyBuilder\nname = tiny\nbackends = one, two\nsource = a.cpp: -mavx2 "
+    "anyaccel_op = 1\n# said\nclass_name = TinyBuilder\nname = tiny\nbackends = one, two\nsource = "
+    "a.cpp: -mavx2 "
     "-mfma\n";
 
 // Fails if a key does not set its member.
 TEST(Description, AllKeys) {
   const auto op = parse_description(
       kHead +
-      "source = cuda/k.cu\nshared_source = kernels/threads.cpp  io/all.cc : -O1\nheader = hwy/highway.h: "
+      "source = cuda/k.cu\nshared_source = kernels/threads.cpp  io/all.cc : -O1\nheader = "
+      "hwy/highway.h: "
       "libhwy-dev\nlink = uring\n"
       "flag = -O3 -fno-math-errno\nsycl_include = inc\nsycl_kernel_path = kernels\n"
-      "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\npython = /usr/include/python3.12\n");
+      "prefix_variable = CCL_ROOT\ncompiler = bin/icpx\ntorch = no\npython = "
+      "/usr/include/python3.12\n");
   EXPECT_EQ(op.class_name, "TinyBuilder");
   EXPECT_EQ(op.name, "tiny");
   EXPECT_TRUE(op.serves("two"));
@@ -40,7 +43,8 @@ TEST(Description, AllKeys) {
   EXPECT_EQ(op.kernel_path + op.prefix_variable + op.compiler, "kernelsCCL_ROOTbin/icpx");
   EXPECT_EQ(op.python, "/usr/include/python3.12");
   EXPECT_FALSE(op.torch);
-  EXPECT_TRUE(parse_description("anyaccel_op = 1\nclass_name = ABuilder\nname = a\nbackends = *\nsource = a.c\n")
+  EXPECT_TRUE(parse_description(
+                  "anyaccel_op = 1\nclass_name = ABuilder\nname = a\nbackends = *\nsource = a.c\n")
                   .serves("any"));
 }
 
@@ -59,25 +63,29 @@ TEST_P(BadLine, IsRefusedWithItsNumber) {
 }
 INSTANTIATE_TEST_SUITE_P(
     All, BadLine,
-    testing::Values(Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"},
-                    Bad{"name = again", "appears twice"}, Bad{"python = include", "not an absolute folder"},
-                    Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
-                    Bad{"source = ../secret.cpp", "not a path below"}, Bad{"source = /etc/a.cpp", "not a path below"},
-                    Bad{"source = a.txt", "not a source"}, Bad{"source = a.cpp b.txt", "not a source"},
-                    Bad{"source = a.cpp b.cu", "\"b.cu\" cannot be compiled together"},
-                    Bad{"source = a.cpp ../b.cpp", "not a path below"}, Bad{"source = : -O1", "not a path below"},
-                    Bad{"include = -I/", "not a path below"},
-                    Bad{"flag = -O3 -ffast-math", "changes floating-point results"},
-                    Bad{"flag = O3", "\"O3\" is not a flag"}, Bad{"source = x.cpp: -specs=/opt/x", "reads files"},
-                    Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
-                    Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
+    testing::Values(
+        Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"},
+        Bad{"name = again", "appears twice"}, Bad{"python = include", "not an absolute folder"},
+        Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
+        Bad{"source = ../secret.cpp", "not a path below"},
+        Bad{"source = /etc/a.cpp", "not a path below"}, Bad{"source = a.txt", "not a source"},
+        Bad{"source = a.cpp b.txt", "not a source"},
+        Bad{"source = a.cpp b.cu", "\"b.cu\" cannot be compiled together"},
+        Bad{"source = a.cpp ../b.cpp", "not a path below"},
+        Bad{"source = : -O1", "not a path below"}, Bad{"include = -I/", "not a path below"},
+        Bad{"flag = -O3 -ffast-math", "changes floating-point results"},
+        Bad{"flag = O3", "\"O3\" is not a flag"},
+        Bad{"source = x.cpp: -specs=/opt/x", "reads files"},
+        Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
+        Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
 // Fails if a file of another kind or version, or an incomplete one, is accepted.
 TEST(Description, WholeFiles) {
   EXPECT_ERROR(parse_description(""), corrupt, "empty");
   EXPECT_ERROR(parse_description("anyaccel_plugin = 1\n"), corrupt, "`anyaccel_op = 1`");
   EXPECT_ERROR(parse_description("anyaccel_op = 2\n"), version_mismatch, "'2'");
-  EXPECT_ERROR(parse_description("anyaccel_op = 1\nname = a\n"), corrupt, "`class_name` is missing");
+  EXPECT_ERROR(parse_description("anyaccel_op = 1\nname = a\n"), corrupt,
+               "`class_name` is missing");
 }
 
 // Fails if the digest is not SHA-256, or depends on how the text is split (vectors of FIPS 180-4).
@@ -86,7 +94,8 @@ TEST(Sha256, Vectors) {
   EXPECT_EQ(sha256("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
-  EXPECT_EQ(sha256(std::string(1'000'000, 'a')), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+  EXPECT_EQ(sha256(std::string(1'000'000, 'a')),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
   Sha256 pieces;
   for (int i = 0; i < 1'000'000 / 50; ++i) pieces.add(std::string(50, 'a'));
   EXPECT_EQ(pieces.hex(), sha256(std::string(1'000'000, 'a')));

@@ -25,7 +25,8 @@ struct OutsideTest : testing::Test {
 // time stamp, or a header of the op itself, causes a build.
 TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
   EXPECT_EQ(fake.load().origin, Origin::built);
-  fs::last_write_time(fake.path("usr/x.h"), fs::file_time_type::clock::now() - std::chrono::hours(3));
+  fs::last_write_time(fake.path("usr/x.h"),
+                      fs::file_time_type::clock::now() - std::chrono::hours(3));
   EXPECT_EQ(fake.load().origin, Origin::cached);
   fake.write("usr/x.h", "two\n");
   EXPECT_EQ(fake.load().origin, Origin::built);
@@ -40,7 +41,8 @@ TEST_F(OutsideTest, ChangedHeaderOfTheMachine) {
 TEST_F(OutsideTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");
-  fake.write("external", fake.path("torch/include/t.h").string() + " " + fake.path("usr/x.h").string());
+  fake.write("external",
+             fake.path("torch/include/t.h").string() + " " + fake.path("usr/x.h").string());
   fake.describe("");
   fake.settings.torch_prefix = fake.path("link");
   const auto found = fake.load();

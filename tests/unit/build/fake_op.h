@@ -55,22 +55,28 @@ exit 0
     write("ops/tiny/a.h", "header\n");
     write("ops/tiny/b.cpp", "second\n");
     describe(more);
-    settings.paths = {
-        .ops = path("ops"), .includes = {path("include")}, .prebuilt = {path("prebuilt")}, .libraries = path("lib")};
+    settings.paths = {.ops = path("ops"),
+                      .includes = {path("include")},
+                      .prebuilt = {path("prebuilt")},
+                      .libraries = path("lib")};
     settings.torch_prefix = path("torch");
     settings.compiler = path("bin/cxx").string();
     settings.cache = path("cache");
     write("torch/include/torch/headeronly/version.h",
-          "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define TORCH_VERSION_PATCH 0\n");
+          "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 13\n#define "
+          "TORCH_VERSION_PATCH 0\n");
     write("torch/lib/libc10.so", "ten");
     write("torch/lib/libtorch_cpu.so", std::string(100'000, 'x'));
   }
 
   std::filesystem::path path(const std::string& name) const { return folder_ / ("it's/" + name); }
-  void write(const std::string& name, const std::string& text) const { folder_.write("it's/" + name, text); }
+  void write(const std::string& name, const std::string& text) const {
+    folder_.write("it's/" + name, text);
+  }
   void describe(const std::string& more) const {
     write("ops/tiny/tiny.op",
-          "anyaccel_op = 1\nclass_name = TinyBuilder\nname = tiny\nbackends = *\nsource = a.cpp\nsource = b.cpp\n" +
+          "anyaccel_op = 1\nclass_name = TinyBuilder\nname = tiny\nbackends = *\nsource = "
+          "a.cpp\nsource = b.cpp\n" +
               more);
   }
   Op op() const { return read_op(path("ops/tiny/tiny.op")); }
@@ -78,25 +84,28 @@ exit 0
 
   /// Adds a fake nvcc of this release.
   void add_nvcc(const std::string& release) const {
-    write("cuda/version", "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release + ", V" +
-                              release + ".88\nBuild cuda\n");
+    write("cuda/version",
+          "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release " + release +
+              ", V" + release + ".88\nBuild cuda\n");
     write("cuda/bin/nvcc", read_file(path("bin/cxx")) + "# " + release + "\n");
     ::chmod(path("cuda/bin/nvcc").c_str(), 0755);
   }
   /// Makes the fake LibTorch require the CUDA runtime of this version's major number.
   void add_cuda_to_libtorch(const std::string& version) const {
     const auto major = version.substr(0, version.find('.'));
-    write("torch/lib/libc10_cuda.so", tiny_elf("id of libc10_cuda", {"libc.so.6", "libcudart-0123abcd.so." + major}));
+    write("torch/lib/libc10_cuda.so",
+          tiny_elf("id of libc10_cuda", {"libc.so.6", "libcudart-0123abcd.so." + major}));
     write("torch/lib/libtorch_cuda.so", tiny_elf("id of libtorch_cuda", {}));
-    write("torch/version.py",
-          "__version__ = '2.13.0+cu'\ndebug = False\ncuda: Optional[str] = '" + version + "'\nhip = None\n");
+    write("torch/version.py", "__version__ = '2.13.0+cu'\ndebug = False\ncuda: Optional[str] = '" +
+                                  version + "'\nhip = None\n");
   }
 
   /// How often the compiler ran with this word, or in total if it is empty.
   int calls(const std::string& word = {}) const {
     std::ifstream file(path("calls"));
     int count = 0;
-    for (std::string line; std::getline(file, line);) count += (line + " ").find(word) != std::string::npos ? 1 : 0;
+    for (std::string line; std::getline(file, line);)
+      count += (line + " ").find(word) != std::string::npos ? 1 : 0;
     return count;
   }
   /// Number of cache entries whose name starts with `prefix`.

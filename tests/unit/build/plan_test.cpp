@@ -16,7 +16,8 @@ Step step_with(const std::string& identity) {
   Op op;
   op.description.name = "axpy";
   op.description.sources = {{.files = {"axpy.cpp"}, .flags = {}}};
-  const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = identity};
+  const Tools tools{
+      .compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = identity};
   return make_plan(op, {}, nullptr, {}, tools, "/tmp").steps.front();
 }
 
@@ -27,7 +28,8 @@ TEST(PlanTest, OnlyGccGetsItsOwnWords) {
                           "x86_64-conda-linux-gnu-c++ (conda-forge gcc 14.2.0-1) 14.2.0 size 1"})
     EXPECT_THAT(step_with(gcc).command, Contains(StartsWith("--param=ggc-min-heapsize="))) << gcc;
   for (const char* other :
-       {"", "Debian clang version 14.0.6 size 1", "clang version 17.0.6 (https://example.org) size 1",
+       {"", "Debian clang version 14.0.6 size 1",
+        "clang version 17.0.6 (https://example.org) size 1",
         "Intel(R) oneAPI DPC++/C++ Compiler 2024.0.0 (2024.0.0.20231017) size 1"})
     EXPECT_THAT(step_with(other).command, Not(Contains(StartsWith("--param")))) << other;
 }
@@ -38,15 +40,18 @@ TEST(PlanTest, SourcesOfALineAreOneObject) {
   Op op;
   op.file = "/ops/axpy/axpy.op";
   op.description.name = "axpy";
-  op.description.sources = {{.files = {"a.cpp", "b/c.cpp", "d.cpp"}, .flags = {"-O3"}}, {.files = {"e.cpp"}}};
+  op.description.sources = {{.files = {"a.cpp", "b/c.cpp", "d.cpp"}, .flags = {"-O3"}},
+                            {.files = {"e.cpp"}}};
   const Tools tools{.compiler = "/usr/bin/c++", .nvcc = "", .ccache = "", .compiler_identity = ""};
   const auto plan = make_plan(op, {}, nullptr, {}, tools, "/tmp");
   ASSERT_EQ(plan.steps.size(), 2U);
   const auto& command = plan.steps[0].command;
-  const std::vector<std::string> wanted{"-include", "/ops/axpy/a.cpp", "-include", "/ops/axpy/b/c.cpp",
-                                        "-c",       "/ops/axpy/d.cpp", "-o",       "/tmp/0-d.cpp.o"};
+  const std::vector<std::string> wanted{
+      "-include", "/ops/axpy/a.cpp", "-include", "/ops/axpy/b/c.cpp",
+      "-c",       "/ops/axpy/d.cpp", "-o",       "/tmp/0-d.cpp.o"};
   ASSERT_GE(command.size(), wanted.size());
-  EXPECT_EQ(std::vector<std::string>(command.end() - static_cast<std::ptrdiff_t>(wanted.size()), command.end()),
+  EXPECT_EQ(std::vector<std::string>(command.end() - static_cast<std::ptrdiff_t>(wanted.size()),
+                                     command.end()),
             wanted);
   EXPECT_EQ(plan.steps[0].source, "a.cpp b/c.cpp d.cpp");
   EXPECT_THAT(command, Contains("-O3"));

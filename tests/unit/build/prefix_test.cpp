@@ -19,7 +19,9 @@ struct PrefixTest : testing::Test {
   ScopedEnv none{"THING_ROOT", nullptr};
   FakeOp fake;
   void describe(const std::string& more = {}) const {
-    fake.describe("torch = no\nprefix_variable = THING_ROOT\nheader = thing/x.h: thing\nlink = thing\n" + more);
+    fake.describe(
+        "torch = no\nprefix_variable = THING_ROOT\nheader = thing/x.h: thing\nlink = thing\n" +
+        more);
   }
   std::string prefix() const { return prefix_of(fake.op().description); }
 };
@@ -49,7 +51,8 @@ TEST_F(PrefixTest, PlacesOfTheDescription) {
   fs::remove_all(fake.path("venv"));
   EXPECT_EQ(prefix(), "");
   fs::rename(fake.path("vendor"), "/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
-  describe("prefix = /nonexistent\nprefix = /tmp/anyaccel-prefix-" + std::to_string(::getpid()) + "\n");
+  describe("prefix = /nonexistent\nprefix = /tmp/anyaccel-prefix-" + std::to_string(::getpid()) +
+           "\n");
   EXPECT_EQ(prefix(), "/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
   fs::remove_all("/tmp/anyaccel-prefix-" + std::to_string(::getpid()));
   EXPECT_ERROR(parse_description("anyaccel_op = 1\nprefix = here\n"), corrupt, "absolute");
@@ -59,7 +62,8 @@ TEST_F(PrefixTest, PlacesOfTheDescription) {
 TEST_F(PrefixTest, WhereLibTorchIs) {
   describe();
   const ScopedEnv venv("VIRTUAL_ENV", nullptr);
-  const ScopedEnv torch("ANYACCEL_TORCH_DIR", fake.path("py/lib/python3.99/site-packages/torch").c_str());
+  const ScopedEnv torch("ANYACCEL_TORCH_DIR",
+                        fake.path("py/lib/python3.99/site-packages/torch").c_str());
   const auto candidates = prefix_candidates(fake.op().description);
   EXPECT_THAT(candidates, testing::Contains(fake.path("py")));
 }
@@ -80,7 +84,8 @@ TEST_F(PrefixTest, IsInCommandsAndKey) {
     key = dry.key;
     EXPECT_THAT(dry.commands.front(), testing::HasSubstr(std::string(folder) + "/include"));
     // The name of the test's folder contains a quote, which is escaped there.
-    EXPECT_THAT(dry.commands.back(), testing::ContainsRegex(std::string("-rpath,[^ ]*/") + folder + "/lib'"));
+    EXPECT_THAT(dry.commands.back(),
+                testing::ContainsRegex(std::string("-rpath,[^ ]*/") + folder + "/lib'"));
   }
 }
 

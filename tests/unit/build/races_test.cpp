@@ -85,7 +85,8 @@ TEST_F(RacesTest, KilledBuilderBlocksNobody) {
     std::this_thread::sleep_for(milliseconds(random() % 120));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    EXPECT_TRUE(all_gone(try_read_file(fake.path("pids")).value_or(""))) << "compilers outlive their builder";
+    EXPECT_TRUE(all_gone(try_read_file(fake.path("pids")).value_or("")))
+        << "compilers outlive their builder";
     const auto begin = std::chrono::steady_clock::now();
     auto found = fake.load();
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(120));
@@ -201,7 +202,8 @@ TEST_F(RacesTest, SigchldOfTheProgram) {
     const std::string header = handler == SIG_IGN ? "x/x.h" : "x/y.h";
     fake.write("ops/tiny/b.cpp", header);  // forces a build
     fake.describe("torch = no\nheader = " + header + ": libx-dev\n");
-    EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header " + header + " is not there; install libx-dev");
+    EXPECT_EQ(check(fake.op(), fake.settings).reason,
+              "the header " + header + " is not there; install libx-dev");
     fake.write("has/" + header, "");
     EXPECT_EQ(fake.load().origin, Origin::built);
     fake.write("ops/tiny/b.cpp", "WRONG\n");

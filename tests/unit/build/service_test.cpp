@@ -28,7 +28,9 @@ int run_on_small_disk(const fs::path& cache, Work&& work) {
   fs::create_directories(cache);
   const pid_t child = ::fork();
   if (child == 0) {
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(77);
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      ::_exit(77);
     bool mounted = false;
     const auto resize = [&](int kilobytes) {
       if (mounted) ::umount(cache.c_str());
@@ -114,8 +116,9 @@ TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
 // command to repeat it.
 TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   fake.write("ops/tiny/a.cpp", "WRONG\n");
-  EXPECT_ERROR(fake.load(), build_failed,
-               "compiling a.cpp failed: the compiler ended with 3 and said:\na.cpp:1: this is WRONG");
+  EXPECT_ERROR(
+      fake.load(), build_failed,
+      "compiling a.cpp failed: the compiler ended with 3 and said:\na.cpp:1: this is WRONG");
   EXPECT_ERROR(fake.load(), build_failed, "it'\\''s/ops/tiny/a.cpp' -o /dev/null");
   EXPECT_EQ(fake.in_cache(".anyaccel-build-") + fake.in_cache("tiny-"), 0);
 }
@@ -142,8 +145,8 @@ TEST_F(ServiceTest, EntriesAreTheUsersAlone) {
   const auto before = ::umask(0);
   const auto library = fake.load().held.library;
   ::umask(before);
-  for (const auto& path : {library, fs::path(library.string() + kManifestSuffix), library.parent_path(),
-                           fake.settings.cache, fake.path("above")})
+  for (const auto& path : {library, fs::path(library.string() + kManifestSuffix),
+                           library.parent_path(), fake.settings.cache, fake.path("above")})
     EXPECT_EQ(fs::status(path).permissions() & fs::perms(077), fs::perms::none) << path;
   fs::create_directory(fake.settings.cache / "mine-2024");
   EXPECT_EQ(Cache(fake.settings.cache).clean("").second, 0);
@@ -174,7 +177,8 @@ TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
 // Fails if is_compatible() and a build disagree about a requirement.
 TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
-  EXPECT_EQ(check(fake.op(), fake.settings).reason, "the header x/x.h is not there; install libx-dev");
+  EXPECT_EQ(check(fake.op(), fake.settings).reason,
+            "the header x/x.h is not there; install libx-dev");
   EXPECT_ERROR(fake.load(), unavailable, "the header x/x.h is not there; install libx-dev");
   fake.write("has/x/x.h", "");
   EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
@@ -193,7 +197,8 @@ TEST_F(ServiceTest, ExtensionBringsSourcesAndCompiler) {
   fake.describe("torch = no\ncompiler = bin/cxx\nsycl_kernel_path = kernels\nsycl_include = inc\n");
   const auto found = fake.load();
   EXPECT_EQ(read_file(found.held.library), "kernel\n");
-  EXPECT_THAT(read_file(fake.path("ops/tiny/calls")), testing::HasSubstr("-I" + fake.path("ops/tiny/inc").string()));
+  EXPECT_THAT(read_file(fake.path("ops/tiny/calls")),
+              testing::HasSubstr("-I" + fake.path("ops/tiny/inc").string()));
   EXPECT_EQ(fake.calls(), 0);
 }
 
@@ -213,10 +218,12 @@ TEST_F(ServiceTest, CacheOfOthersIsRefused) {
   fake.load();
   ::chmod(fake.settings.cache.c_str(), 0777);
   EXPECT_ERROR(fake.load(), io, "cache\" is writable by everyone");
-  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr(fake.settings.cache.string()));
+  EXPECT_THAT(check(fake.op(), fake.settings).reason,
+              testing::HasSubstr(fake.settings.cache.string()));
   ::chmod(fake.settings.cache.c_str(), 0700);
   EXPECT_EQ(fake.load().origin, Origin::cached);
-  if (::chown(fake.settings.cache.c_str(), 12345, 12345) != 0) GTEST_SKIP() << "only root can give a folder away";
+  if (::chown(fake.settings.cache.c_str(), 12345, 12345) != 0)
+    GTEST_SKIP() << "only root can give a folder away";
   EXPECT_ERROR(fake.load(), io, "belongs to user 12345");
 }
 
@@ -256,11 +263,13 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
   if (child == 0) {
     // A disk that only this child sees.
     fs::create_directory(fake.settings.cache);
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("none", fake.settings.cache.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0)
       ::_exit(77);
     fake.load();
-    ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=64k,mode=700");
+    ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY,
+            "size=64k,mode=700");
     if (fake.load().origin != Origin::cached) ::_exit(2);
     fake.describe("torch = no\nflag = -O3\n");
     try {
@@ -269,7 +278,8 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
     } catch (const Error& error) {
       // check() reports it too.
       if (check(fake.op(), fake.settings).reason.find("Read-only") == std::string::npos) ::_exit(7);
-      if (error.code() != ErrorCode::io || std::string(error.what()).find(fake.settings.cache) == std::string::npos)
+      if (error.code() != ErrorCode::io ||
+          std::string(error.what()).find(fake.settings.cache) == std::string::npos)
         ::_exit(4);
     }
     ::mount("none", fake.settings.cache.c_str(), "tmpfs", MS_REMOUNT, "size=64k,mode=700");
@@ -282,7 +292,8 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
       const std::string text = error.what();
       const bool good = error.code() == ErrorCode::io && text.find("full") != text.npos &&
                         text.find("ANYACCEL_OP_CACHE") != text.npos;
-      ::_exit(good && fake.in_cache("tiny-") == 1 && fake.in_cache(".anyaccel-build-") == 0 ? 0 : 6);
+      ::_exit(good && fake.in_cache("tiny-") == 1 && fake.in_cache(".anyaccel-build-") == 0 ? 0
+                                                                                            : 6);
     }
   }
   int status = 0;
@@ -305,9 +316,11 @@ TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
         if (kilobytes < 400) return 2;
       } catch (const Error& error) {
         const std::string text = error.what();
-        const bool names = text.find("full") != text.npos || text.find("No space left on device") != text.npos;
+        const bool names =
+            text.find("full") != text.npos || text.find("No space left on device") != text.npos;
         std::fprintf(stderr, "%d KiB: %s\n", kilobytes, error.what());
-        if (error.code() != ErrorCode::io || !names || text.find(fake.settings.cache) == text.npos) return 3;
+        if (error.code() != ErrorCode::io || !names || text.find(fake.settings.cache) == text.npos)
+          return 3;
       }
     }
     return built ? 0 : 4;
@@ -320,7 +333,8 @@ TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
 TEST_F(ServiceTest, RealCompilerOnASmallDisk) {
   fake.settings.compiler.clear();
   fake.write("ops/tiny/a.h", "#include <string>\n");
-  fake.write("ops/tiny/a.cpp", "#include \"a.h\"\nstd::string a() { return std::string(4, 'a'); }\n");
+  fake.write("ops/tiny/a.cpp",
+             "#include \"a.h\"\nstd::string a() { return std::string(4, 'a'); }\n");
   fake.write("ops/tiny/b.cpp", "#include \"a.h\"\nchar big[300000] = {1};\n");
   const auto result = on_small_disk([&](const auto& resize) {
     for (const int kilobytes : {16, 48, 96, 200, 400, 700}) {
@@ -357,11 +371,13 @@ TEST_F(ServiceTest, HungCompilerIsATimeout) {
   const auto begin = std::chrono::steady_clock::now();
   fake.write("hangs", "");
   EXPECT_ERROR(fake.load(), timeout, "ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: asking ");
-  EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("ANYACCEL_OP_BUILD_TIMEOUT=1"));
+  EXPECT_THAT(check(fake.op(), fake.settings).reason,
+              testing::HasSubstr("ANYACCEL_OP_BUILD_TIMEOUT=1"));
   fs::remove(fake.path("hangs"));
   fake.write("slow", "60");
-  EXPECT_ERROR(fake.load(), timeout,
-               "building tiny took longer than ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: compiled 0 of 2");
+  EXPECT_ERROR(
+      fake.load(), timeout,
+      "building tiny took longer than ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: compiled 0 of 2");
   EXPECT_ERROR(fake.load(), timeout, "now a.cpp");
   EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
@@ -459,7 +475,8 @@ TEST_F(ServiceTest, OtherMachinesKeepWhatTheyUse) {
   // An entry that no process has loaded for a month is evicted.
   fake.settings.force = false;
   const auto again = fake.load().held.library;
-  fs::last_write_time(again.string() + kManifestSuffix, fs::file_time_type::clock::now() - std::chrono::hours(24 * 31));
+  fs::last_write_time(again.string() + kManifestSuffix,
+                      fs::file_time_type::clock::now() - std::chrono::hours(24 * 31));
   EXPECT_EQ(cache.evict(0), 1);
 }
 

@@ -16,7 +16,8 @@ using test::ScopedEnv;
 
 struct ToolchainTest : testing::Test {
   llm::TemporaryFolder folder;
-  ScopedEnv path{"PATH", (folder / "links").string().append(":").append((folder / "bin").string()).c_str()};
+  ScopedEnv path{"PATH",
+                 (folder / "links").string().append(":").append((folder / "bin").string()).c_str()};
   ToolchainTest() {
     for (const char* name : {"bin/ccache", "bin/g++"}) {
       folder.write(name, "#!/bin/sh\n");
@@ -31,8 +32,9 @@ struct ToolchainTest : testing::Test {
 // compiler would go unnoticed.
 TEST_F(ToolchainTest, CcacheIsNoCompiler) {
   const auto real = (folder / "bin/g++").string();
-  for (const auto& cxx : {std::string("g++"), std::string("ccache g++"), (folder / "links/g++").string(),
-                          (folder / "bin/ccache").string() + "  g++"}) {
+  for (const auto& cxx :
+       {std::string("g++"), std::string("ccache g++"), (folder / "links/g++").string(),
+        (folder / "bin/ccache").string() + "  g++"}) {
     const ScopedEnv set("CXX", cxx.c_str());
     EXPECT_EQ(find_compiler(""), real) << cxx;
   }
@@ -47,7 +49,8 @@ TEST_F(ToolchainTest, ProgramsWithWords) {
   EXPECT_ERROR(find_compiler(""), unavailable, "more than one program's name");
   folder.write("with space/g++", "");
   ::chmod((folder / "with space/g++").c_str(), 0755);
-  EXPECT_EQ(find_compiler((folder / "with space/g++").string()), (folder / "with space/g++").string());
+  EXPECT_EQ(find_compiler((folder / "with space/g++").string()),
+            (folder / "with space/g++").string());
 }
 
 // Fails if ccache may run a compiler that the key does not cover.
@@ -55,7 +58,8 @@ TEST_F(ToolchainTest, CcacheRunsOurCompiler) {
   const ScopedEnv compiler("CCACHE_COMPILER", "/opt/other"), where("CCACHE_DIR", "/tmp/c");
   const auto environment = build_environment();
   EXPECT_THAT(environment, testing::Contains("CCACHE_DIR=/tmp/c"));
-  EXPECT_THAT(environment, testing::Not(testing::Contains(testing::StartsWith("CCACHE_COMPILER="))));
+  EXPECT_THAT(environment,
+              testing::Not(testing::Contains(testing::StartsWith("CCACHE_COMPILER="))));
 }
 
 }  // namespace

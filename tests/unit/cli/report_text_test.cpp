@@ -47,7 +47,10 @@ Json report() {
 // wrong unit.
 TEST(ReportText, DeviceLine) {
   const std::string text = report_text(report(), 140);
-  EXPECT_THAT(text, HasSubstr("0  Model X, capability 9.0, 132 compute units, id id-7, 3.0 GiB memory, 512 B free\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "0  Model X, capability 9.0, 132 compute units, id id-7, 3.0 GiB memory, 512 B free\n"));
   EXPECT_THAT(text, Not(HasSubstr("NUMA node null")));
   EXPECT_THAT(text, HasSubstr("/dev/shm unknown, unknown free"));
   EXPECT_THAT(text, HasSubstr("locked 64.0 KiB, stack 8.0 MiB, control group unlimited"));
@@ -71,8 +74,10 @@ TEST(ReportText, DtypesOfDevicesThatDiffer) {
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("Data types of device 1")));
   one["devices"][1] = device(1, false);
   const std::string text = report_text(one, 100);
-  EXPECT_THAT(text,
-              ContainsRegex("Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
+  EXPECT_THAT(
+      text,
+      ContainsRegex(
+          "Data types of device 1\n.*\n  float32 +yes +yes +yes +yes\n  float16 +yes +- +- +-\n"));
 }
 
 // Fails if values that the accelerator does not report end the report instead of being listed.
@@ -90,7 +95,8 @@ TEST(ReportText, RefusedValuesAndProblems) {
 // Fails if no text is printed on a machine without an accelerator.
 TEST(ReportText, WithoutAccelerator) {
   Json one = report();
-  for (const char* key : {"devices", "communication_backend", "compile_backend", "op_builders"}) one.erase(key);
+  for (const char* key : {"devices", "communication_backend", "compile_backend", "op_builders"})
+    one.erase(key);
   one["accelerator"] = nullptr;
   const std::string text = report_text(one, 100);
   EXPECT_THAT(text, HasSubstr("accelerator  none\nreason       the only one\n"));
@@ -102,7 +108,8 @@ TEST(ReportText, ReasonOfTheCommunication) {
   Json one = report();
   EXPECT_THAT(report_text(one, 100), Not(HasSubstr("why that")));
   one["communication_backend_reason"] = "gloo, because so";
-  EXPECT_THAT(report_text(one, 100), ContainsRegex("communication +c\n *why that +gloo, because so\n"));
+  EXPECT_THAT(report_text(one, 100),
+              ContainsRegex("communication +c\n *why that +gloo, because so\n"));
 }
 
 // Fails if long reasons exceed the width, lose words, or leave trailing blanks.
@@ -117,7 +124,8 @@ TEST(ReportText, WrapsLongReasons) {
     EXPECT_LE(line.size(), 80U) << line;
     EXPECT_NE(line.back(), ' ') << line;
   }
-  for (int i = 0; i < 80; ++i) EXPECT_THAT(text, ContainsRegex("word" + std::to_string(i) + "[ \n]"));
+  for (int i = 0; i < 80; ++i)
+    EXPECT_THAT(text, ContainsRegex("word" + std::to_string(i) + "[ \n]"));
 }
 
 }  // namespace

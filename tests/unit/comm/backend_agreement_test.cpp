@@ -47,7 +47,8 @@ TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
                              std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},
                              std::vector<BackendPreference>{{"nccl", true}, {"gloo", true}}})
     for (const std::string& text : told(wishes))
-      EXPECT_NE(text.find("different communication backends; got rank 0: '" + wishes[0].name + "', rank 1: 'gloo'"),
+      EXPECT_NE(text.find("different communication backends; got rank 0: '" + wishes[0].name +
+                          "', rank 1: 'gloo'"),
                 std::string::npos)
           << text;
 }

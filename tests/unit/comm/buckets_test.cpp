@@ -16,7 +16,8 @@ TEST(Buckets, FirstSmallThenFull) {
 
 // Fails if a gradient larger than a bucket is left out, or shares its bucket.
 TEST(Buckets, ALargeOneIsAlone) {
-  EXPECT_EQ(plan_buckets(std::vector<Sized>{{500}, {10}, {500}, {10}}, 20, 100), (Buckets{{0}, {1}, {2}, {3}}));
+  EXPECT_EQ(plan_buckets(std::vector<Sized>{{500}, {10}, {500}, {10}}, 20, 100),
+            (Buckets{{0}, {1}, {2}, {3}}));
   EXPECT_EQ(plan_buckets(std::vector<Sized>{{500}}, 20, 100), (Buckets{{0}}));
 }
 

@@ -26,13 +26,15 @@ constexpr DataParallelOptions kOneEach{.bucket_cap_mb = 1e-6, .first_bucket_mb =
 void expect_all(const at::Tensor& got, double want) {
   ASSERT_TRUE(got.defined());
   const auto host = got.detach().to(at::kCPU, at::kDouble);
-  EXPECT_TRUE(at::allclose(host, at::full(host.sizes(), want, host.options()), 1e-6, 0)) << host << "\nwanted " << want;
+  EXPECT_TRUE(at::allclose(host, at::full(host.sizes(), want, host.options()), 1e-6, 0))
+      << host << "\nwanted " << want;
 }
 
 /// Parameters of odd sizes whose elements are all the rank plus one.
 Tensors parameters_of(int rank, const at::TensorOptions& here) {
   Tensors out;
-  for (const auto& sizes : std::vector<std::vector<std::int64_t>>{{7, 5}, {3}, {1}, {129}, {2, 3, 5}})
+  for (const auto& sizes :
+       std::vector<std::vector<std::int64_t>>{{7, 5}, {3}, {1}, {129}, {2, 3, 5}})
     out.push_back(at::full(sizes, 1.0 + rank, here).set_requires_grad(true));
   return out;
 }
@@ -43,7 +45,8 @@ void reset(const Tensors& parameters) {
 
 /// Runs a backward pass in which each element of parameter i has the gradient (i + 1) * `factor`.
 /// Parameters in `without` get no gradient.
-void backward(const Tensors& parameters, double factor, const std::vector<std::size_t>& without = {}) {
+void backward(const Tensors& parameters, double factor,
+              const std::vector<std::size_t>& without = {}) {
   at::Tensor loss;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (std::find(without.begin(), without.end(), i) != without.end()) continue;
@@ -121,8 +124,8 @@ TEST_P(DataParallelRanks, AccumulationSendsOnce) {
       backward(parameters, 100.0, {1});
       parallel.finish();
       for (std::size_t i = 0; i < parameters.size(); ++i)
-        expect_all(parameters[i].grad(),
-                   ((i == 1 ? 0.0 : 110.0) + (group.size() + 1) / 2.0) * static_cast<double>(i + 1));
+        expect_all(parameters[i].grad(), ((i == 1 ? 0.0 : 110.0) + (group.size() + 1) / 2.0) *
+                                             static_cast<double>(i + 1));
     }
     group.barrier();
   });
@@ -137,7 +140,8 @@ TEST_P(DataParallelRanks, UnusedParameters) {
       DataParallel parallel(group, parameters, options);
       for (int step = 0; step < 2; ++step) {
         reset(parameters);
-        backward(parameters, 1.0, group.rank() == 0 ? std::vector<std::size_t>{3} : std::vector<std::size_t>{1, 3});
+        backward(parameters, 1.0,
+                 group.rank() == 0 ? std::vector<std::size_t>{3} : std::vector<std::size_t>{1, 3});
         parallel.finish();
         EXPECT_FALSE(parameters[3].grad().defined());
         expect_all(parameters[1].grad(), 2.0 / group.size());
@@ -185,13 +189,15 @@ TEST_P(DataParallelRanks, WrongUseIsTold) {
     };
     const auto good = at::zeros({3}, here).set_requires_grad(true);
     EXPECT_ERROR(make({}), invalid_argument, "nothing to train");
-    EXPECT_ERROR(make({good, at::zeros({3}, here)}), invalid_argument, "parameter 1 cannot be trained");
+    EXPECT_ERROR(make({good, at::zeros({3}, here)}), invalid_argument,
+                 "parameter 1 cannot be trained");
     EXPECT_ERROR(make({good, good}), invalid_argument, "parameter 1 is named twice");
     EXPECT_ERROR(make({good}, {.bucket_cap_mb = 0}), invalid_argument, "bucket_cap_mb");
     EXPECT_ERROR(make({good}, {.first_bucket_mb = -1}), invalid_argument, "first_bucket_mb");
     const auto odd = at::zeros({3 + group.rank()}, here).set_requires_grad(true);
     if (group.rank() == 0) {
-      EXPECT_ERROR(make({odd}), invalid_argument, "the parameters or buckets of rank 1 are not those of rank 0");
+      EXPECT_ERROR(make({odd}), invalid_argument,
+                   "the parameters or buckets of rank 1 are not those of rank 0");
     } else {
       EXPECT_ERROR(make({odd}), invalid_argument, "are not those of rank 0");
     }
@@ -213,9 +219,13 @@ std::string name_of(const testing::TestParamInfo<DataParallelRanks::ParamType>& 
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, DataParallelRanks,
-                         testing::Combine(testing::Values("cpu"), testing::Values(2, 3), testing::Bool()), name_of);
+                         testing::Combine(testing::Values("cpu"), testing::Values(2, 3),
+                                          testing::Bool()),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Sim, DataParallelRanks,
-                         testing::Combine(testing::Values("sim"), testing::Values(2), testing::Values(true)), name_of);
+                         testing::Combine(testing::Values("sim"), testing::Values(2),
+                                          testing::Values(true)),
+                         name_of);
 
 // Fails if ranks wait forever for a killed rank.
 TEST(DataParallelOfProcesses, ARankThatIsGoneIsAnError) {
@@ -223,7 +233,8 @@ TEST(DataParallelOfProcesses, ARankThatIsGoneIsAnError) {
     const auto ends = test::in_processes(2, [&](int rank) {
       const test::ScopedEnv no_ccl("ANYACCEL_CCL", "off");
       set_accelerator("cpu");
-      auto group = init_process_group({.timeout = std::chrono::seconds(100), .shared_memory = memory});
+      auto group =
+          init_process_group({.timeout = std::chrono::seconds(100), .shared_memory = memory});
       const auto parameters = parameters_of(0, at::TensorOptions().dtype(at::kFloat));
       DataParallel parallel(group, parameters, kOneEach);
       backward(parameters, 1.0);

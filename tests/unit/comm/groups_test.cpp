@@ -20,7 +20,9 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 template <typename Body>
 void two_ranks(const Body& body) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
-  std::thread other([&] { body(store, GroupOptions{.rank = 1, .size = 2, .timeout = std::chrono::seconds(60)}); });
+  std::thread other([&] {
+    body(store, GroupOptions{.rank = 1, .size = 2, .timeout = std::chrono::seconds(60)});
+  });
   body(store, GroupOptions{.rank = 0, .size = 2, .timeout = std::chrono::seconds(60)});
   other.join();
 }
@@ -28,7 +30,8 @@ void two_ranks(const Body& body) {
 class GroupsTest : public testing::Test {
  protected:
   GroupsTest() { set_accelerator("cpu"); }
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // oneCCL needs one process per rank, and these ranks are threads
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
+                          "off"};  // oneCCL needs one process per rank, and these ranks are threads
 };
 
 // Fails if a C++ program cannot create a group with the accelerator's backend name, or its
@@ -80,7 +83,8 @@ TEST_F(GroupsTest, NamesAndFactories) {
   const StorePtr store = c10::make_intrusive<c10d::HashStore>();
   const auto names = backend_names();
   EXPECT_TRUE(std::find(names.begin(), names.end(), kStaged) != names.end());
-  for (const char* host : {"ccl", "gloo"}) EXPECT_TRUE(std::find(names.begin(), names.end(), host) != names.end());
+  for (const char* host : {"ccl", "gloo"})
+    EXPECT_TRUE(std::find(names.begin(), names.end(), host) != names.end());
   EXPECT_ERROR(make_backend("nosuch", store, {}), invalid_argument, kStaged);
   int made = 0;
   register_backend("vendorcl", [&](const StorePtr& given, const GroupOptions& options) {

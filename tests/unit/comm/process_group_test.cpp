@@ -36,7 +36,9 @@ at::Tensor of_rank(int rank, int count, const at::TensorOptions& here) {
 
 void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
   const int n = group.size();
-  const auto sum = [&](int count) { return at::arange(count, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2); };
+  const auto sum = [&](int count) {
+    return at::arange(count, here.device(at::kCPU)) * n + 100 * (n * (n - 1) / 2);
+  };
   auto x = of_rank(group.rank(), 1000, here);
   group.all_reduce(x);
   expect_equal(x, sum(1000));
@@ -58,7 +60,8 @@ void check_reductions(ProcessGroup& group, const at::TensorOptions& here) {
   group.reduce(at_last, n - 1);
   expect_equal(at_last, group.rank() == n - 1 ? sum(5) : of_rank(group.rank(), 5, here));
 
-  expect_equal(group.reduce_scatter(of_rank(group.rank(), 3 * n, here)), sum(3 * n).chunk(n)[group.rank()]);
+  expect_equal(group.reduce_scatter(of_rank(group.rank(), 3 * n, here)),
+               sum(3 * n).chunk(n)[group.rank()]);
   auto part = at::empty({3, 1}, here);
   group.reduce_scatter_tensor(part, of_rank(group.rank(), 3 * n, here), ReduceOp::max);
   expect_equal(part, (of_rank(n - 1, 3 * n, here)).chunk(n)[group.rank()].view({3, 1}));
@@ -100,8 +103,8 @@ void check_movements(ProcessGroup& group, const at::TensorOptions& here) {
   }
   group.all_to_all(to, from);
   auto single = at::empty({n * (rank + 1)}, here);
-  group.all_to_all_single(single, at::full({n * (n + 1) / 2}, 1.0 * rank, here), std::vector<std::int64_t>(n, rank + 1),
-                          sent);
+  group.all_to_all_single(single, at::full({n * (n + 1) / 2}, 1.0 * rank, here),
+                          std::vector<std::int64_t>(n, rank + 1), sent);
   for (int i = 0; i < n; ++i) {
     expect_equal(to[i], at::full({rank + 1}, 1.0 * i, here));
     expect_equal(single.narrow(0, i * (rank + 1), rank + 1), to[i]);
@@ -150,7 +153,8 @@ TEST_P(ProcessGroups, BegunSums) {
       std::vector<Work> works;
       for (int i = 0; i < 5; ++i) {
         sums.push_back(of_rank(group.rank(), 50000, here));
-        works.push_back(group.all_reduce_async(sums.back(), i % 2 == 0 ? ReduceOp::sum : ReduceOp::avg));
+        works.push_back(
+            group.all_reduce_async(sums.back(), i % 2 == 0 ? ReduceOp::sum : ReduceOp::avg));
       }
       auto after = at::full({3}, 1.0, here);
       group.all_reduce(after);
@@ -162,7 +166,9 @@ TEST_P(ProcessGroups, BegunSums) {
         EXPECT_TRUE(works[i].done());
         expect_equal(sums[i], i % 2 == 0 ? sum : sum / n);
       }
-      EXPECT_THROW(group.all_reduce_async(at::full({3}, 1, here.dtype(at::kInt)), ReduceOp::avg).wait(), Error);
+      EXPECT_THROW(
+          group.all_reduce_async(at::full({3}, 1, here.dtype(at::kInt)), ReduceOp::avg).wait(),
+          Error);
     }
     EXPECT_TRUE(Work().done());
     Work().wait();
@@ -176,7 +182,8 @@ TEST_P(ProcessGroups, SharedMemoryAsWanted) {
     if (wanted)
       EXPECT_EQ(group.shared_memory_reason(), "");
     else
-      EXPECT_NE(group.shared_memory_reason().find("not wanted"), std::string::npos) << group.shared_memory_reason();
+      EXPECT_NE(group.shared_memory_reason().find("not wanted"), std::string::npos)
+          << group.shared_memory_reason();
   });
 }
 
@@ -203,7 +210,8 @@ TEST_P(FourRanks, MakeGroupsOfSomeRanks) {
       check_reductions(three, here);
       three.barrier();
     }
-    EXPECT_ERROR(group.new_group({(group.rank() + 1) % 4}), invalid_argument, "is not in the new group");
+    EXPECT_ERROR(group.new_group({(group.rank() + 1) % 4}), invalid_argument,
+                 "is not in the new group");
     EXPECT_ERROR(group.new_group({0, 0}), invalid_argument, "twice");
     EXPECT_ERROR(group.new_group({0, 4}), invalid_argument, "0 to 3");
   });
@@ -229,30 +237,43 @@ std::string name_of(const testing::TestParamInfo<ProcessGroups::ParamType>& info
 }
 
 INSTANTIATE_TEST_SUITE_P(Cpu, ProcessGroups,
-                         testing::Combine(testing::Values("cpu"), testing::Values(2, 4), testing::Bool()), name_of);
+                         testing::Combine(testing::Values("cpu"), testing::Values(2, 4),
+                                          testing::Bool()),
+                         name_of);
 INSTANTIATE_TEST_SUITE_P(Sim, ProcessGroups,
-                         testing::Combine(testing::Values("sim"), testing::Values(2, 4), testing::Values(true)),
+                         testing::Combine(testing::Values("sim"), testing::Values(2, 4),
+                                          testing::Values(true)),
                          name_of);
 
-INSTANTIATE_TEST_SUITE_P(Cpu, FourRanks, testing::Combine(testing::Values("cpu"), testing::Values(4), testing::Bool()),
+INSTANTIATE_TEST_SUITE_P(Cpu, FourRanks,
+                         testing::Combine(testing::Values("cpu"), testing::Values(4),
+                                          testing::Bool()),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Sim, FourRanks,
-                         testing::Combine(testing::Values("sim"), testing::Values(4), testing::Values(true)), name_of);
+                         testing::Combine(testing::Values("sim"), testing::Values(4),
+                                          testing::Values(true)),
+                         name_of);
 
 // Fails if host tensors reach a vendor's backend, which supports only its own device, or the staged
 // backend does not serve both devices.
 TEST(ProcessGroupOfAVendor, HostTensorsAreStaged) {
   const auto names = registered_backends();
-  if (std::find(names.begin(), names.end(), "sim") == names.end()) GTEST_SKIP() << "this build has no simulator";
+  if (std::find(names.begin(), names.end(), "sim") == names.end())
+    GTEST_SKIP() << "this build has no simulator";
   set_accelerator("sim");
-  register_backend("vendorcl",
-                   [](const auto& store, const GroupOptions& options) { return make_staged_backend(store, options); });
+  register_backend("vendorcl", [](const auto& store, const GroupOptions& options) {
+    return make_staged_backend(store, options);
+  });
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
-  auto group = init_process_group({.backend = "vendorcl", .store = store, .rank = 0, .world_size = 1});
+  auto group =
+      init_process_group({.backend = "vendorcl", .store = store, .rank = 0, .world_size = 1});
   EXPECT_EQ(group.backend_reason(), "");
-  EXPECT_NE(group.c10d_group()->getBackend(c10::kCPU), group.c10d_group()->getBackend(get_accelerator().device_type()));
-  auto other = init_process_group({.backend = "staged", .store = store, .rank = 0, .world_size = 1});
-  EXPECT_EQ(other.c10d_group()->getBackend(c10::kCPU), other.c10d_group()->getBackend(get_accelerator().device_type()));
+  EXPECT_NE(group.c10d_group()->getBackend(c10::kCPU),
+            group.c10d_group()->getBackend(get_accelerator().device_type()));
+  auto other =
+      init_process_group({.backend = "staged", .store = store, .rank = 0, .world_size = 1});
+  EXPECT_EQ(other.c10d_group()->getBackend(c10::kCPU),
+            other.c10d_group()->getBackend(get_accelerator().device_type()));
 }
 
 // Fails if the launcher's variables are misread, or a rank is not on its own device.
@@ -277,7 +298,8 @@ bool can_have_ccl() {
   const auto child = ::fork();
   if (child == 0) {
     set_accelerator("cpu");
-    ::_exit(get_accelerator().create_op_builder("CCLCommBuilder")->is_compatible().compatible ? 0 : 1);
+    ::_exit(get_accelerator().create_op_builder("CCLCommBuilder")->is_compatible().compatible ? 0
+                                                                                              : 1);
   }
   int status = -1;
   return ::waitpid(child, &status, 0) == child && status == 0;
@@ -293,8 +315,8 @@ TEST_P(OneCcl, EveryCollective) {
   // Only in child processes: oneCCL and the op's library do not survive a fork.
   for (const auto status : test::in_processes(GetParam(), [](int rank) {
          set_accelerator("cpu");
-         auto group =
-             init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(100), .shared_memory = false});
+         auto group = init_process_group(
+             {.backend = kCcl, .timeout = std::chrono::seconds(100), .shared_memory = false});
          EXPECT_EQ(group.backend_name(), "ccl");
          EXPECT_EQ(group.backend_reason(), "");
          const auto here = at::TensorOptions().dtype(at::kFloat);
@@ -325,8 +347,9 @@ TEST(OneCclInThreads, IsRefused) {
   set_accelerator("cpu");
   const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
   test::in_threads(2, [&](int rank) {
-    EXPECT_ERROR(init_process_group({.backend = kCcl, .store = store, .rank = rank, .world_size = 2}), unsupported,
-                 "a process for each rank");
+    EXPECT_ERROR(
+        init_process_group({.backend = kCcl, .store = store, .rank = rank, .world_size = 2}),
+        unsupported, "a process for each rank");
   });
 }
 
@@ -340,9 +363,10 @@ TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
              return std::make_shared<sdk::NotImplementedBuilder>("CCLCommBuilder", "cpu");
            });
          const auto before = std::chrono::steady_clock::now();
-         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(500)}), unavailable,
-                      "oneCCL cannot be used: rank");
-         EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(250));  // half of the timeout
+         EXPECT_ERROR(init_process_group({.backend = kCcl, .timeout = std::chrono::seconds(500)}),
+                      unavailable, "oneCCL cannot be used: rank");
+         EXPECT_LT(std::chrono::steady_clock::now() - before,
+                   std::chrono::seconds(250));  // half of the timeout
          if (rank == 0) test::wait_for_other_ranks();
        }))
     EXPECT_EQ(status, 0);
@@ -354,7 +378,8 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
   for (const bool memory : {true, false}) {
     const auto statuses = test::in_processes(2, [&](int rank) {
       set_accelerator("cpu");
-      auto group = init_process_group({.timeout = std::chrono::seconds(600), .shared_memory = memory});
+      auto group =
+          init_process_group({.timeout = std::chrono::seconds(600), .shared_memory = memory});
       auto x = at::full({1000}, 1.0);
       group.all_reduce(x);
       if (rank == 1) ::raise(SIGKILL);
@@ -365,7 +390,8 @@ TEST(ProcessGroupOfProcesses, AKilledRankIsAnError) {
       EXPECT_ERROR(go_on(), unavailable, "");
       // Only some writes reach a connection that is already closed.
       EXPECT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_IGN);
-      EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(300));  // half of the timeout
+      EXPECT_LT(std::chrono::steady_clock::now() - before,
+                std::chrono::seconds(300));  // half of the timeout
     });
     EXPECT_EQ(statuses[0], 0) << memory;
     EXPECT_TRUE(WIFSIGNALED(statuses[1])) << memory;
@@ -377,7 +403,8 @@ TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
   const auto statuses = test::in_processes(2, [](int rank) {
     if (rank == 1) return;
     set_accelerator("cpu");
-    EXPECT_ERROR(init_process_group({.timeout = std::chrono::seconds(2)}), timeout, "init_process_group");
+    EXPECT_ERROR(init_process_group({.timeout = std::chrono::seconds(2)}), timeout,
+                 "init_process_group");
   });
   EXPECT_EQ(statuses, std::vector<int>({0, 0}));
 }
@@ -385,7 +412,8 @@ TEST(ProcessGroupOfProcesses, ARankThatDoesNotComeIsATimeout) {
 // Fails if a program without a launcher cannot create a group, or an incomplete set of launcher
 // variables is accepted.
 TEST(ProcessGroupAlone, IsAGroupOfOne) {
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}) ::unsetenv(name);
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
+    ::unsetenv(name);
   set_accelerator("cpu");
   auto group = init_process_group();
   auto x = at::full({2}, 3.0);
@@ -396,9 +424,11 @@ TEST(ProcessGroupAlone, IsAGroupOfOne) {
   EXPECT_NE(group.shared_memory_reason(), "");
   EXPECT_ERROR(init_process_group({.world_size = 2}), invalid_argument, "RANK is not set");
   EXPECT_ERROR(init_process_group({.rank = 2, .world_size = 2}), invalid_argument, "rank 2 of 2");
-  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_ADDR is not set");
+  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument,
+               "MASTER_ADDR is not set");
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
-  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument, "MASTER_PORT is not set");
+  EXPECT_ERROR(init_process_group({.rank = 0, .world_size = 2}), invalid_argument,
+               "MASTER_PORT is not set");
   EXPECT_ERROR(init_process_group({.backend = "nosuch"}), invalid_argument, "\"nosuch\"");
   ::setenv("WORLD_SIZE", "two", 1);
   EXPECT_ERROR(init_process_group(), invalid_argument, "WORLD_SIZE");

@@ -63,7 +63,8 @@ std::vector<int> in_processes(int size, const Body& body) {
       ::setenv("MASTER_ADDR", "127.0.0.1", 1);
       ::setenv("MASTER_PORT", port.c_str(), 1);
       ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
-      for (const char* name : {"RANK", "LOCAL_RANK"}) ::setenv(name, std::to_string(rank).c_str(), 1);
+      for (const char* name : {"RANK", "LOCAL_RANK"})
+        ::setenv(name, std::to_string(rank).c_str(), 1);
       try {
         body(rank);
       } catch (const std::exception& error) {

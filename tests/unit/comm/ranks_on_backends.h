@@ -25,7 +25,8 @@ class RanksOnBackends : public testing::TestWithParam<std::tuple<const char*, in
     set_accelerator(std::get<0>(GetParam()));
   }
 
-  test::ScopedEnv no_ccl_{"ANYACCEL_CCL", "off"};  // oneCCL needs one process per rank, and these ranks are threads
+  test::ScopedEnv no_ccl_{"ANYACCEL_CCL",
+                          "off"};  // oneCCL needs one process per rank, and these ranks are threads
 
   /// Runs `body(group, tensor options of the accelerator)` on each rank.
   template <typename Body>

@@ -14,7 +14,8 @@ TEST(ShmCommName, IsTheProcessGroupItself) {
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(0, 1);
   c10d::register_process_group(kName, group);
   const auto before = group.use_count();
-  EXPECT_EQ(resolve_process_group(kName).get(), static_cast<const c10::intrusive_ptr_target*>(group.get()));
+  EXPECT_EQ(resolve_process_group(kName).get(),
+            static_cast<const c10::intrusive_ptr_target*>(group.get()));
   EXPECT_EQ(group.use_count(), before);
   c10d::unregister_process_group(kName);
   EXPECT_THROW(resolve_process_group(kName), c10::Error);

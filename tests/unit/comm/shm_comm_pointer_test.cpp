@@ -18,10 +18,11 @@ TEST(ShmCommPointer, AClosedGroupIsAnError) {
   set_accelerator("cpu");
   constexpr const char* kName = "shm-comm-pointer-test";
   const std::string builder = "ShareMemCommBuilder";
-  const auto init =
-      load_op<std::string(const std::string&, std::int64_t, std::int64_t, double)>(builder, "shm_comm_init");
+  const auto init = load_op<std::string(const std::string&, std::int64_t, std::int64_t, double)>(
+      builder, "shm_comm_init");
   const auto close = load_op<void(const std::string&)>(builder, "shm_comm_close");
-  const auto pointers = load_op<std::vector<std::int64_t>(const std::string&)>(builder, "shm_comm_pointer_call");
+  const auto pointers =
+      load_op<std::vector<std::int64_t>(const std::string&)>(builder, "shm_comm_pointer_call");
   const auto group = c10::make_intrusive<c10d::ProcessGroup>(0, 1);
   c10d::register_process_group(kName, group);
   init.call(kName, 0, 1, 1.0);
@@ -35,7 +36,8 @@ TEST(ShmCommPointer, AClosedGroupIsAnError) {
       at, &value, 1, [](void*) {}, nullptr);
   EXPECT_EQ(value, 3);
   close.call(kName);
-  EXPECT_ERROR(reduce(at, &value, &value, 1, static_cast<std::int8_t>(c10::kFloat), 0), invalid_state, kName);
+  EXPECT_ERROR(reduce(at, &value, &value, 1, static_cast<std::int8_t>(c10::kFloat), 0),
+               invalid_state, kName);
   init.call(kName, 0, 1, 1.0);
   EXPECT_ERROR(sum(
                    at, &value, 1, [](void*) {}, nullptr),

@@ -21,7 +21,8 @@ class TwoDevicesTest : public testing::Test {
  protected:
   void SetUp() override {
     const auto names = registered_backends();
-    if (std::find(names.begin(), names.end(), "sim") == names.end()) GTEST_SKIP() << "this build has no simulator";
+    if (std::find(names.begin(), names.end(), "sim") == names.end())
+      GTEST_SKIP() << "this build has no simulator";
     set_accelerator("sim");
   }
 };
@@ -63,8 +64,10 @@ TEST_F(TwoDevicesTest, EachRankHasADeviceOfItsOwn) {
   const auto run = [&](int rank) {
     auto& accelerator = get_accelerator();
     accelerator.set_device(rank);
-    const auto group = make_process_group("", store, {.rank = rank, .size = 2, .timeout = std::chrono::seconds(60)});
-    check_collectives(*group, rank, at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
+    const auto group = make_process_group(
+        "", store, {.rank = rank, .size = 2, .timeout = std::chrono::seconds(60)});
+    check_collectives(*group, rank,
+                      at::TensorOptions().dtype(at::kFloat).device(accelerator.torch_device()));
     EXPECT_EQ(accelerator.current_device(), rank);
   };
   std::thread other([&] { run(1); });

@@ -22,7 +22,9 @@ using testing::HasSubstr;
 
 ANYACCEL_CONFORMANCE_CASE(trial, passes, required) {}
 ANYACCEL_CONFORMANCE_CASE(trial, fails, required) { expect_equal(1 + 1, 3, "a \"sum\" <&>"); }
-ANYACCEL_CONFORMANCE_CASE(trial, throws, recommended) { throw std::runtime_error("thrown on purpose"); }
+ANYACCEL_CONFORMANCE_CASE(trial, throws, recommended) {
+  throw std::runtime_error("thrown on purpose");
+}
 ANYACCEL_CONFORMANCE_CASE(trial, crashes, required) { ::abort(); }
 ANYACCEL_CONFORMANCE_CASE(trial, exits, required) { ::_exit(3); }
 ANYACCEL_CONFORMANCE_CASE(trial, hangs, required) {
@@ -139,7 +141,8 @@ TEST(Kit, SkipListsAreApplied) {
   result = run_one("fails", "# a comment\n\nexpected-failure trial.fails known, see #12\n");
   EXPECT_EQ(result.outcome, Outcome::expected_failure);
   EXPECT_THAT(result.message, HasSubstr("known, see #12"));
-  EXPECT_EQ(run_one("passes", "expected-failure trial.* no longer\n").outcome, Outcome::unexpected_pass);
+  EXPECT_EQ(run_one("passes", "expected-failure trial.* no longer\n").outcome,
+            Outcome::unexpected_pass);
   // The last matching line counts.
   EXPECT_EQ(run_one("passes", "unsupported trial.* x\nexpected-failure trial.passes y\n").outcome,
             Outcome::unexpected_pass);
@@ -191,7 +194,8 @@ TEST(Kit, ReportsAreWellFormed) {
   EXPECT_EQ(read["cases"][0]["grade"], "required");
   EXPECT_EQ(read["cases"][0]["outcome"], "failed");
   write_junit(junit, report);
-  EXPECT_THAT(junit.str(), HasSubstr("message=\"a &quot;sum&quot; &lt;&amp;&gt;; got 2, want 3&#10;?|??\""));
+  EXPECT_THAT(junit.str(),
+              HasSubstr("message=\"a &quot;sum&quot; &lt;&amp;&gt;; got 2, want 3&#10;?|??\""));
   EXPECT_THAT(junit.str(), HasSubstr("tests=\"1\" failures=\"1\" skipped=\"0\""));
   write_markdown(page, report);
   EXPECT_THAT(page.str(), HasSubstr("| device | a\\|b \xc3\xbc; "));
@@ -204,7 +208,8 @@ TEST(Kit, ReportsAreWellFormed) {
 // Fails if an option of the table is unknown, or `_` and `=` are not accepted for `-` and a space.
 TEST(Kit, OptionsAreRead) {
   Options options;
-  for (const auto& option : option_table()) set_option(options, option.name, option.value == nullptr ? "" : "3");
+  for (const auto& option : option_table())
+    set_option(options, option.name, option.value == nullptr ? "" : "3");
   EXPECT_EQ(options.timeout, 3);
   EXPECT_TRUE(options.list && options.speed);
   EXPECT_ERROR(set_option(options, "timeout", "soon"), invalid_argument, "soon");

@@ -127,14 +127,19 @@ TEST_F(AcceleratorTest, WhatTheBackendLeavesOutIsFilledIn) {
 TEST_F(AcceleratorTest, FailuresOfTheDeviceAreTyped) {
   struct Lost : MockBackend {
     using MockBackend::MockBackend;
-    MemoryStats memory_stats(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
+    MemoryStats memory_stats(DeviceIndex) const override {
+      TORCH_CHECK(false, "the device is lost");
+    }
     void reset_peak_memory_stats(DeviceIndex) override { TORCH_CHECK(false, "the device is lost"); }
-    DeviceProperties properties(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
+    DeviceProperties properties(DeviceIndex) const override {
+      TORCH_CHECK(false, "the device is lost");
+    }
     Stream current_stream(DeviceIndex) const override { TORCH_CHECK(false, "the device is lost"); }
     void set_device(DeviceIndex) override { TORCH_CHECK(false, "the device is lost"); }
   };
   Accelerator accelerator(std::make_shared<Lost>(mock_traits("mock")));
-  EXPECT_ERROR(accelerator.memory_allocated(), device_error, "[memory_allocated] the device is lost");
+  EXPECT_ERROR(accelerator.memory_allocated(), device_error,
+               "[memory_allocated] the device is lost");
   EXPECT_ERROR((void)accelerator.memory_stats(), device_error, "[memory_stats]");
   EXPECT_ERROR((void)accelerator.allocator_stats(), device_error, "[allocator_stats]");
   EXPECT_ERROR(accelerator.reset_peak_memory_stats(), device_error, "[reset_peak_memory_stats]");
@@ -239,14 +244,16 @@ TEST_F(AcceleratorTest, MissingOpBuilderIsTyped) {
               testing::AllOf(testing::HasSubstr("GDSBuilder"), testing::HasSubstr("mock")));
   EXPECT_ERROR(builder->load(), unsupported, "GDSBuilder is not implemented on mock");
   EXPECT_EQ(builder->name(), "gds");
-  EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported, "Other is not implemented on mock");
+  EXPECT_ERROR(accelerator_.get_op_builder("Other")()->load(), unsupported,
+               "Other is not implemented on mock");
 }
 
 // Fails if the message does not suggest the nearest name for a misspelled op.
 TEST_F(AcceleratorTest, NearestOpBuilderIsNamed) {
   EXPECT_THAT(accelerator_.create_op_builder("SparseAtnBuilder")->is_compatible().reason,
               testing::HasSubstr("did you mean SparseAttnBuilder?"));
-  EXPECT_THAT(accelerator_.create_op_builder("cpu_adam")->is_compatible().reason, testing::HasSubstr("CPUAdamBuilder"));
+  EXPECT_THAT(accelerator_.create_op_builder("cpu_adam")->is_compatible().reason,
+              testing::HasSubstr("CPUAdamBuilder"));
   EXPECT_THAT(accelerator_.create_op_builder("XyzzyBuilder")->is_compatible().reason,
               testing::Not(testing::HasSubstr("did you mean")));
 }
@@ -269,7 +276,9 @@ TEST_F(AcceleratorTest, OwnOpsOfABackendsName) {
   const auto sources = other.create_op_builder("DecoderInferenceBuilder")->sources();
   EXPECT_EQ(testing::Matches(is_cuda)(sources), can);
   EXPECT_TRUE(other.create_op_builder("DecoderInferenceBuilder")->is_compatible().compatible);
-  EXPECT_EQ(testing::Matches(is_cuda)(accelerator_.create_op_builder("DecoderInferenceBuilder")->sources()), false);
+  EXPECT_EQ(testing::Matches(is_cuda)(
+                accelerator_.create_op_builder("DecoderInferenceBuilder")->sources()),
+            false);
   const auto names = sdk::registered_op_builders("cuda");
   EXPECT_EQ(std::count(names.begin(), names.end(), "DecoderInferenceBuilder"), 1);
 }
@@ -288,14 +297,16 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
   EXPECT_THAT(sdk::registered_op_builders("mock"), testing::Contains("FakeBuilder"));
   const Accelerator other(std::make_shared<MockBackend>(mock_traits("other")));
   EXPECT_FALSE(other.create_op_builder("FakeBuilder")->is_compatible().compatible);
-  EXPECT_ERROR(sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }),
-               invalid_argument, "FakeBuilder on mock");
+  EXPECT_ERROR(
+      sdk::register_op_builder("mock", "FakeBuilder", [] { return std::make_shared<Fake>(); }),
+      invalid_argument, "FakeBuilder on mock");
 }
 
 // Fails if the folders do not exist or lack the headers.
 TEST_F(AcceleratorTest, BuildExtensionNamesRealFolders) {
   const auto build = accelerator_.build_extension();
-  for (const auto& folder : build.library_dirs) EXPECT_EQ(::access(folder.c_str(), R_OK), 0) << folder;
+  for (const auto& folder : build.library_dirs)
+    EXPECT_EQ(::access(folder.c_str(), R_OK), 0) << folder;
   EXPECT_EQ(::access((build.include_dirs.front() + "/anyaccel/accelerator.h").c_str(), R_OK), 0);
   EXPECT_FALSE(build.torch_version.empty());
 }

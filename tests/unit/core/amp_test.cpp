@@ -41,7 +41,8 @@ TEST(Amp, UnscaleFindsOverflow) {
   std::vector<at::Tensor> gradients{at::full({3}, 8.0), at::full({2}, -4.0)};
   EXPECT_TRUE(scaler.unscale_(gradients));
   EXPECT_EQ(gradients[0][0].item<double>(), 2.0);
-  for (const double bad : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+  for (const double bad :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
     gradients[1][1] = bad;
     EXPECT_FALSE(scaler.unscale_(gradients));
   }

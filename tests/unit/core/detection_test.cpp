@@ -17,13 +17,16 @@ using test::mock_traits;
 using test::MockBackend;
 using test::ScopedEnv;
 
-void add(const std::string& name, int devices, int priority = 9000, std::string reason = "counted by a test") {
-  register_backend({.traits = mock_traits(name, priority),
-                    .create = [name, devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
-                    .probe =
-                        [devices, reason] {
-                          return sdk::Probe{devices, reason};
-                        }});
+void add(const std::string& name, int devices, int priority = 9000,
+         std::string reason = "counted by a test") {
+  register_backend(
+      {.traits = mock_traits(name, priority),
+       .create = [name,
+                  devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
+       .probe =
+           [devices, reason] {
+             return sdk::Probe{devices, reason};
+           }});
 }
 
 const BackendVerdict& verdict(const Detection& detection, const std::string& name) {
@@ -81,11 +84,14 @@ TEST_F(DetectionTest, ChoosesFirstWithDevices) {
 
 // Fails if one broken backend prevents the use of others.
 TEST_F(DetectionTest, BrokenProbeAndBrokenCreationAreReportedAndSkipped) {
-  register_backend({.traits = mock_traits("bad-probe", 9500),
-                    .create = [] { return std::make_shared<MockBackend>(mock_traits("bad-probe")); },
-                    .probe = []() -> sdk::Probe { throw std::runtime_error("probe blew up"); }});
+  register_backend(
+      {.traits = mock_traits("bad-probe", 9500),
+       .create = [] { return std::make_shared<MockBackend>(mock_traits("bad-probe")); },
+       .probe = []() -> sdk::Probe { throw std::runtime_error("probe blew up"); }});
   register_backend({.traits = mock_traits("bad-start", 9400),
-                    .create = []() -> std::shared_ptr<sdk::Backend> { throw std::runtime_error("start blew up"); },
+                    .create = []() -> std::shared_ptr<sdk::Backend> {
+                      throw std::runtime_error("start blew up");
+                    },
                     .probe =
                         [] {
                           return sdk::Probe{1, "seen"};
@@ -186,7 +192,8 @@ TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   const ScopedEnv mine("ANYACCEL_TEST_KEPT", "mine");
   const ScopedEnv unset("ANYACCEL_TEST_NEW", nullptr);
   auto traits = mock_traits("starter", 9999);
-  traits.start_environment = {{"ANYACCEL_TEST_KEPT", "theirs", "test"}, {"ANYACCEL_TEST_NEW", "theirs", "test"}};
+  traits.start_environment = {{"ANYACCEL_TEST_KEPT", "theirs", "test"},
+                              {"ANYACCEL_TEST_NEW", "theirs", "test"}};
   register_backend({.traits = traits,
                     .create = [traits] { return std::make_shared<MockBackend>(traits); },
                     .probe =

@@ -38,7 +38,8 @@ TEST(Dtype, SupportFollowsTheTable) {
   const Accelerator accelerator(std::make_shared<Slow>(test::mock_traits("slow")));
   EXPECT_FALSE(accelerator.is_fp16_supported());
   EXPECT_TRUE(accelerator.is_bf16_supported());
-  EXPECT_EQ(accelerator.supported_dtypes(), (std::vector<c10::ScalarType>{c10::kFloat, c10::kBFloat16}));
+  EXPECT_EQ(accelerator.supported_dtypes(),
+            (std::vector<c10::ScalarType>{c10::kFloat, c10::kBFloat16}));
   EXPECT_GE(accelerator.dtype_table().size(), 20U);
 }
 

@@ -13,7 +13,9 @@ struct FakeGraph final : sdk::GraphImpl {
   void capture_begin(std::optional<GraphPool>) override { log += "begin "; }
   void capture_end() override {
     log += "end ";
-    if (fail_end) throw Error(ErrorCode::unsupported, "capture_to_graph", {.what = "op nonzero cannot be captured"});
+    if (fail_end)
+      throw Error(ErrorCode::unsupported, "capture_to_graph",
+                  {.what = "op nonzero cannot be captured"});
   }
   void replay() override { log += "replay "; }
   void reset() override { log += "reset "; }

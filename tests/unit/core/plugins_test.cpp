@@ -124,10 +124,12 @@ TEST_P(BrokenPlugin, IsFatalWhenNamed) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenPlugin,
-    testing::Values(Broken{"static", "thrown by a static object"}, Broken{"crash", "it ended its process: Aborted"},
+    testing::Values(Broken{"static", "thrown by a static object"},
+                    Broken{"crash", "it ended its process: Aborted"},
                     Broken{"register", "its registering function failed: thrown while registering"},
                     Broken{"number", "threw something that is not a std::exception"},
-                    Broken{"nothing", "it registered no backend"}, Broken{"twice", "registered already"},
+                    Broken{"nothing", "it registered no backend"},
+                    Broken{"twice", "registered already"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
 // Fails if a plugin's probe can end the process.
@@ -200,8 +202,10 @@ TEST_P(HangingPlugin, IsBounded) {
 INSTANTIATE_TEST_SUITE_P(
     All, HangingPlugin,
     testing::Values(Broken{"hanging probe", "its probe took longer than 3 s in a trial"},
-                    Broken{"program's hanging probe", "the probe of the plugin fakecard took longer than 3 s"},
-                    Broken{"hanging create", "the create function of the plugin fakecard took longer than 3 s"}));
+                    Broken{"program's hanging probe",
+                           "the probe of the plugin fakecard took longer than 3 s"},
+                    Broken{"hanging create",
+                           "the create function of the plugin fakecard took longer than 3 s"}));
 
 // Fails if a probe that ends its process ends this process.
 TEST_F(PluginsTest, CrashingProbe) {
@@ -229,17 +233,18 @@ TEST_P(WrongDescriptor, IsRefused) {
   EXPECT_EQ(plugin().state, PluginState::refused);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, WrongDescriptor,
-                         testing::Values(Broken{"size", "its descriptor has 24 bytes, this AnyAccel wants at least"},
-                                         Broken{"abi", "for plugin ABI 99, this AnyAccel for plugin ABI 1"},
-                                         Broken{"name", "its name is 'another', its text file says 'fakecard'"},
-                                         Broken{"anyaccel", "for AnyAccel 9.9.9"},
-                                         Broken{"libtorch", "with LibTorch 2.99.0"},
-                                         Broken{"compiler", "for the compiler ABI m68k"},
-                                         Broken{"null", "for the compiler ABI (not said)"},
-                                         Broken{"sanitizer", "with the sanitizer unknown"},
-                                         Broken{"function", "has no registering function"},
-                                         Broken{"", "its registering function failed: written in C"}));
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongDescriptor,
+    testing::Values(Broken{"size", "its descriptor has 24 bytes, this AnyAccel wants at least"},
+                    Broken{"abi", "for plugin ABI 99, this AnyAccel for plugin ABI 1"},
+                    Broken{"name", "its name is 'another', its text file says 'fakecard'"},
+                    Broken{"anyaccel", "for AnyAccel 9.9.9"},
+                    Broken{"libtorch", "with LibTorch 2.99.0"},
+                    Broken{"compiler", "for the compiler ABI m68k"},
+                    Broken{"null", "for the compiler ABI (not said)"},
+                    Broken{"sanitizer", "with the sanitizer unknown"},
+                    Broken{"function", "has no registering function"},
+                    Broken{"", "its registering function failed: written in C"}));
 
 // Fails if a library without a descriptor is accepted as a plugin.
 TEST_F(PluginsTest, LibraryWithoutDescriptor) {
@@ -253,7 +258,8 @@ TEST_F(PluginsTest, DuplicateNames) {
   const test::PluginFolder second;
   folder.add(kName, kPlugin);
   second.add(kName, kPlugin);
-  const ScopedEnv path("ANYACCEL_PLUGIN_PATH", (folder.path().string() + ":" + second.path().string()).c_str());
+  const ScopedEnv path("ANYACCEL_PLUGIN_PATH",
+                       (folder.path().string() + ":" + second.path().string()).c_str());
   const auto all = plugins();
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].state, PluginState::found);
@@ -323,14 +329,16 @@ TEST(PluginTrial, EndsWhatItLeaves) {
       }
     pid_t all[4];
     for (std::size_t done = 0; done < sizeof all;)
-      done += static_cast<std::size_t>(::read(ends[0], reinterpret_cast<char*>(all) + done, sizeof all - done));
+      done += static_cast<std::size_t>(
+          ::read(ends[0], reinterpret_cast<char*>(all) + done, sizeof all - done));
     static_cast<void>(::write(ends[1], all, sizeof all));
     char byte = 0;
     if (::read(STDIN_FILENO, &byte, 1) != 0) throw std::runtime_error("it could read");
     begin_trial_stage("the second stage");
     for (;;) ::pause();
   };
-  EXPECT_THAT(run_in_trial(work, 10), HasSubstr("the second stage took longer than 10 s in a trial"));
+  EXPECT_THAT(run_in_trial(work, 10),
+              HasSubstr("the second stage took longer than 10 s in a trial"));
   pid_t all[4];
   ASSERT_EQ(::read(ends[0], all, sizeof all), static_cast<ssize_t>(sizeof all));
   for (const pid_t one : all) EXPECT_FALSE(runs(one));
@@ -357,7 +365,8 @@ TEST(PluginTrial, EndsWithItsProgram) {
   ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
   ::kill(program, SIGKILL);
   ::waitpid(program, nullptr, 0);
-  for (int i = 0; i < 500 && runs(worker); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 500 && runs(worker); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_FALSE(runs(worker));
   ::close(ends[0]);
   ::close(ends[1]);

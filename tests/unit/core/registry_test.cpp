@@ -16,7 +16,8 @@ using test::MockBackend;
 
 BackendEntry entry(const std::string& name, int priority, int devices) {
   return {.traits = mock_traits(name, priority),
-          .create = [name, devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
+          .create = [name,
+                     devices] { return std::make_shared<MockBackend>(mock_traits(name), devices); },
           .probe =
               [devices] {
                 return sdk::Probe{devices, devices > 0 ? "counted by a test" : "none in a test"};
@@ -38,7 +39,8 @@ TEST(Registry, RefusesDuplicateAndEmptyEntries) {
   register_backend(entry("twin", 0, 1));
   EXPECT_ERROR(register_backend(entry("twin", 0, 1)), invalid_argument, "got twin");
   EXPECT_ERROR(register_backend(entry("", 0, 1)), invalid_argument, "name");
-  EXPECT_ERROR(register_backend({.traits = mock_traits("hollow"), .create = {}}), invalid_argument, "create");
+  EXPECT_ERROR(register_backend({.traits = mock_traits("hollow"), .create = {}}), invalid_argument,
+               "create");
 }
 
 // Fails if a lookup by name returns the wrong traits or factory, or null for an unknown name.
@@ -62,7 +64,8 @@ TEST(Registry, LooksForMoreWhenAsked) {
   EXPECT_EQ(calls, 0);
   const auto names = registered_backends();
   EXPECT_EQ(calls, 1);
-  EXPECT_NE(std::find_if(names.begin(), names.end(), [](const auto& name) { return name.starts_with("found"); }),
+  EXPECT_NE(std::find_if(names.begin(), names.end(),
+                         [](const auto& name) { return name.starts_with("found"); }),
             names.end());
   registered_backends();
   EXPECT_EQ(calls, 1);
@@ -80,7 +83,8 @@ TEST(Registry, RegistersFromManyThreads) {
         // All threads register every second name; exactly one may succeed.
         const bool shared = i % 2 == 0;
         try {
-          register_backend(entry("x" + std::to_string(i) + (shared ? "" : "-" + std::to_string(t)), i, 0));
+          register_backend(
+              entry("x" + std::to_string(i) + (shared ? "" : "-" + std::to_string(t)), i, 0));
         } catch (const Error&) {
           ++refused;
         }

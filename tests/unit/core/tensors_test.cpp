@@ -63,8 +63,8 @@ TEST_F(TensorsTest, PinningOnTheHost) {
   EXPECT_EQ(accelerator_.unpin_memory(tensor).data_ptr(), tensor.data_ptr());
   EXPECT_ERROR(accelerator_.pin_empty(tensor, {-1}), invalid_argument, "negative");
   EXPECT_ERROR(accelerator_.pin_memory(at::Tensor()), invalid_argument, "undefined");
-  EXPECT_ERROR(accelerator_.pin_memory(at::empty({2}, at::TensorOptions().device(at::kMeta))), invalid_argument,
-               "meta");
+  EXPECT_ERROR(accelerator_.pin_memory(at::empty({2}, at::TensorOptions().device(at::kMeta))),
+               invalid_argument, "meta");
   EXPECT_ERROR(accelerator_.register_host_memory(nullptr, 4), invalid_argument, "null");
 }
 
@@ -78,7 +78,9 @@ struct PinningBackend : MockBackend {
       return {data, data, &release, c10::Device(c10::kCPU)};
     }
     c10::DeleterFnPtr raw_deleter() const override { return &release; }
-    void copy_data(void* to, const void* from, std::size_t count) const override { default_copy_data(to, from, count); }
+    void copy_data(void* to, const void* from, std::size_t count) const override {
+      default_copy_data(to, from, count);
+    }
   };
   c10::Allocator* host_allocator() const override {
     static Allocator allocator;
@@ -118,7 +120,8 @@ TEST_F(TensorsTest, RandomStates) {
   at::rand({8});
   EXPECT_TRUE(after.equal(at::rand({8})));
   EXPECT_ERROR(accelerator_.set_rng_state(at::rand({3})), invalid_argument, "uint8");
-  EXPECT_ERROR(accelerator_.set_rng_state(at::empty({3}, at::kByte)), invalid_argument, "does not fit");
+  EXPECT_ERROR(accelerator_.set_rng_state(at::empty({3}, at::kByte)), invalid_argument,
+               "does not fit");
 }
 
 // Fails if Random seeds only the host, or forgets its seed.

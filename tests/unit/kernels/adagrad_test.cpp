@@ -17,9 +17,10 @@ Case random_case(Random& random) {
   const std::int64_t n = random.length();
   const bool specials = random.once_in(2);
   Case out{{-static_cast<float>(std::pow(10.0, random.between(-6, 0))),
-            random.once_in(8)    ? 0
-            : random.once_in(20) ? (random.once_in(2) ? 1e-40F : 3e38F)  // infinite or subnormal reciprocal
-                                 : static_cast<float>(std::pow(10.0, random.between(-12, -3))),
+            random.once_in(8) ? 0
+            : random.once_in(20)
+                ? (random.once_in(2) ? 1e-40F : 3e38F)  // infinite or subnormal reciprocal
+                : static_cast<float>(std::pow(10.0, random.between(-12, -3))),
             random.once_in(3) ? 0 : static_cast<float>(std::pow(10.0, random.between(-5, -1)))},
            Array(param, n, random.offset()),
            Array(random.beside(param), n, random.offset()),
@@ -39,15 +40,15 @@ void expect_same(const Case& a, const Case& b, const std::string& what) {
   ASSERT_TRUE(a.params.guards_whole() && a.state.guards_whole()) << what;
   for (std::int64_t i = 0; i < a.params.size(); ++i)
     ASSERT_TRUE(a.params.same(i, b.params) && a.state.same(i, b.state))
-        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i) << " and "
-        << b.params.get(i) << ", state " << a.state.get(i) << " and " << b.state.get(i);
+        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i)
+        << " and " << b.params.get(i) << ", state " << a.state.get(i) << " and " << b.state.get(i);
 }
 
 void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
-  adagrad_update(
-      isa, of.constants,
-      {of.params.data(), of.grads.data(), of.state.data(), of.params.element(), of.grads.element(), of.state.element()},
-      begin, end);
+  adagrad_update(isa, of.constants,
+                 {of.params.data(), of.grads.data(), of.state.data(), of.params.element(),
+                  of.grads.element(), of.state.element()},
+                 begin, end);
 }
 
 /// The formulas of kernels.h in float, one operation at a time.
@@ -101,9 +102,11 @@ TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
       const double s = before.state.get(i) + g * g;
       if (!(std::abs(p) < 1e4) || !(g_size < 1e4) || !(s < 1e4)) continue;
       const double divisor = std::sqrt(s) + before.constants.eps;
-      if (divisor < 1e-18) continue;  // the square of the gradient underflows; the other test compares the bits
+      if (divisor < 1e-18)
+        continue;  // the square of the gradient underflows; the other test compares the bits
       const double update = -static_cast<double>(before.constants.minus_lr) * g / divisor;
-      const double size = std::abs(static_cast<double>(before.constants.minus_lr)) * g_size / divisor;
+      const double size =
+          std::abs(static_cast<double>(before.constants.minus_lr)) * g_size / divisor;
       const auto rounding = [](double value, Element element) {
         return element == Element::f32 ? 0 : spacing(value, element) * 0.5000001;
       };
@@ -115,7 +118,8 @@ TEST(CpuAdagrad, StaysWithinTheStatedErrorOfDouble) {
                   2 * u * std::abs(p) + size * (12 * u + root_error / divisor) +
                       rounding(std::abs(p) + size, after.params.element()) + 0x1p-148)
           << "case " << round << " element " << i;
-      ASSERT_NEAR(after.state.get(i), s, s_error + rounding(s, after.state.element())) << "case " << round;
+      ASSERT_NEAR(after.state.get(i), s, s_error + rounding(s, after.state.element()))
+          << "case " << round;
     }
   }
 }

@@ -24,7 +24,8 @@ Case random_case(Random& random, bool specials) {
   options.beta1 = random.once_in(8) ? 0 : random.between(0.5, 0.999);
   options.beta2 = random.once_in(8) ? 0 : random.between(0.9, 0.99999);
   options.eps = random.once_in(8) ? 0 : std::pow(10.0, random.between(-12, -3));
-  if (random.once_in(20)) options.eps = random.once_in(2) ? 1e-40 : 3e38;  // infinite or subnormal reciprocal
+  if (random.once_in(20))
+    options.eps = random.once_in(2) ? 1e-40 : 3e38;  // infinite or subnormal reciprocal
   options.weight_decay = random.once_in(3) ? 0 : std::pow(10.0, random.between(-5, -1));
   options.bias_correction = !random.once_in(4);
   options.decoupled = random.once_in(2);
@@ -84,8 +85,10 @@ Exact exact_step(const Case& arguments, std::int64_t i) {
     return element == Element::f32 ? 0 : spacing(value, element) * 0.5000001;
   };
   return {.params = shrunk - update,
-          .params_error = 3 * u * std::abs(p) + update_size * (12 * u + root_error / std::sqrt(bias2) / divisor) +
-                          round_error(std::abs(shrunk) + update_size, arguments.params.element()) + 0x1p-149,
+          .params_error = 3 * u * std::abs(p) +
+                          update_size * (12 * u + root_error / std::sqrt(bias2) / divisor) +
+                          round_error(std::abs(shrunk) + update_size, arguments.params.element()) +
+                          0x1p-149,
           .exp_avg = m,
           .exp_avg_error = 4 * u * m_size + round_error(m, arguments.exp_avg.element()) + 0x1p-148,
           .exp_avg_sq = v,
@@ -100,7 +103,8 @@ void float_step(const AdamConstants& c, Case& of) {
     auto g = static_cast<float>(of.grads.get(i));
     if (c.l2 != 0) g = std::fma(c.l2, p, g);
     const float m = std::fma(c.one_minus_beta1, g, c.beta1 * static_cast<float>(of.exp_avg.get(i)));
-    const float v = std::fma(c.one_minus_beta2, g * g, c.beta2 * static_cast<float>(of.exp_avg_sq.get(i)));
+    const float v =
+        std::fma(c.one_minus_beta2, g * g, c.beta2 * static_cast<float>(of.exp_avg_sq.get(i)));
     const float divisor = std::fma(std::sqrt(v), c.root, c.eps);
     const float update = c.divides ? m / divisor : m * (1 / divisor);
     if (c.shrink != 0) p = std::fma(c.shrink, p, p);
@@ -111,12 +115,15 @@ void float_step(const AdamConstants& c, Case& of) {
 }
 
 void expect_same(const Case& a, const Case& b, const std::string& what) {
-  ASSERT_TRUE(a.params.guards_whole() && a.exp_avg.guards_whole() && a.exp_avg_sq.guards_whole()) << what;
+  ASSERT_TRUE(a.params.guards_whole() && a.exp_avg.guards_whole() && a.exp_avg_sq.guards_whole())
+      << what;
   for (std::int64_t i = 0; i < a.params.size(); ++i)
-    ASSERT_TRUE(a.params.same(i, b.params) && a.exp_avg.same(i, b.exp_avg) && a.exp_avg_sq.same(i, b.exp_avg_sq))
-        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i) << " and "
-        << b.params.get(i) << ", exp_avg " << a.exp_avg.get(i) << " and " << b.exp_avg.get(i) << ", exp_avg_sq "
-        << a.exp_avg_sq.get(i) << " and " << b.exp_avg_sq.get(i);
+    ASSERT_TRUE(a.params.same(i, b.params) && a.exp_avg.same(i, b.exp_avg) &&
+                a.exp_avg_sq.same(i, b.exp_avg_sq))
+        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i)
+        << " and " << b.params.get(i) << ", exp_avg " << a.exp_avg.get(i) << " and "
+        << b.exp_avg.get(i) << ", exp_avg_sq " << a.exp_avg_sq.get(i) << " and "
+        << b.exp_avg_sq.get(i);
 }
 
 // Fails if a formula, constant, sign or conversion is wrong, or the error exceeds the stated bound.
@@ -125,16 +132,20 @@ TEST(CpuAdam, StaysWithinTheStatedErrorOfDouble) {
   for (int round = 0; round < 1500; ++round) {
     const Case before = random_case(random, false);
     Case after = before;
-    adam_update(best_isa(), adam_constants(before.options, before.step), after.arrays(), 0, after.params.size());
+    adam_update(best_isa(), adam_constants(before.options, before.step), after.arrays(), 0,
+                after.params.size());
     for (std::int64_t i = 0; i < after.params.size(); ++i) {
       const Exact exact = exact_step(before, i);
       const double limit = format_of(after.exp_avg.element()).largest;
       if (std::abs(exact.params) + exact.params_error < format_of(after.params.element()).largest) {
-        ASSERT_NEAR(after.params.get(i), exact.params, exact.params_error) << "case " << round << " element " << i;
+        ASSERT_NEAR(after.params.get(i), exact.params, exact.params_error)
+            << "case " << round << " element " << i;
       }
-      ASSERT_NEAR(after.exp_avg.get(i), exact.exp_avg, exact.exp_avg_error) << "case " << round << " element " << i;
+      ASSERT_NEAR(after.exp_avg.get(i), exact.exp_avg, exact.exp_avg_error)
+          << "case " << round << " element " << i;
       if (exact.exp_avg_sq < limit) {
-        ASSERT_NEAR(after.exp_avg_sq.get(i), exact.exp_avg_sq, exact.exp_avg_sq_error) << "case " << round;
+        ASSERT_NEAR(after.exp_avg_sq.get(i), exact.exp_avg_sq, exact.exp_avg_sq_error)
+            << "case " << round;
       }
     }
   }
@@ -172,15 +183,16 @@ TEST(CpuAdam, ReciprocalOfEachFractionIsTheRoundedOne) {
     for (const int exponent : {-62, 0, 60}) {
       // The square root of a square is the number itself or a neighbor, so all fractions occur.
       for (std::int64_t i = 0; i < n; ++i) {
-        const auto d =
-            std::bit_cast<float>(static_cast<std::uint32_t>(127 + exponent) << 23 | static_cast<std::uint32_t>(i));
+        const auto d = std::bit_cast<float>(static_cast<std::uint32_t>(127 + exponent) << 23 |
+                                            static_cast<std::uint32_t>(i));
         v[static_cast<std::size_t>(i)] = d * d;
       }
       std::fill(p.begin(), p.end(), 0.0F);
       std::fill(m.begin(), m.end(), 1.0F);
       AdamConstants constants{.beta1 = 1, .beta2 = 1, .root = 1, .step_size = 1};
-      adam_update(isa, constants, {p.data(), g.data(), m.data(), v.data(), Element::f32, Element::f32, Element::f32}, 0,
-                  n);
+      adam_update(
+          isa, constants,
+          {p.data(), g.data(), m.data(), v.data(), Element::f32, Element::f32, Element::f32}, 0, n);
       for (std::size_t i = 0; i < p.size(); ++i)
         ASSERT_EQ(p[i], 1 / std::sqrt(v[i])) << to_string(isa) << " " << std::sqrt(v[i]);
     }
@@ -223,7 +235,8 @@ TEST(CpuAdam, RollbackUndoesAStep) {
         const Exact exact = exact_step(before, i);
         EXPECT_NEAR(after.params.get(i), before.params.get(i), 8 * exact.params_error + 1e-6);
         EXPECT_NEAR(after.exp_avg.get(i), before.exp_avg.get(i), 20 * exact.exp_avg_error + 1e-6);
-        EXPECT_NEAR(after.exp_avg_sq.get(i), before.exp_avg_sq.get(i), 20 * exact.exp_avg_sq_error + 1e-6);
+        EXPECT_NEAR(after.exp_avg_sq.get(i), before.exp_avg_sq.get(i),
+                    20 * exact.exp_avg_sq_error + 1e-6);
       }
       after = before;
     }

@@ -41,13 +41,17 @@ inline double rounded(double value, Element element) {
   const Format format = format_of(element);
   const int exponent = std::max(std::ilogb(value), format.lowest) - format.fraction;
   const double near = std::ldexp(std::nearbyint(std::ldexp(value, -exponent)), exponent);
-  return std::abs(near) > format.largest ? std::copysign(std::numeric_limits<double>::infinity(), value) : near;
+  return std::abs(near) > format.largest
+             ? std::copysign(std::numeric_limits<double>::infinity(), value)
+             : near;
 }
 
 /// Distance to the next number of the type, at least that between subnormal numbers.
 inline double spacing(double value, Element element) {
   const Format format = format_of(element);
-  const int exponent = value == 0 || !std::isfinite(value) ? format.lowest : std::max(std::ilogb(value), format.lowest);
+  const int exponent = value == 0 || !std::isfinite(value)
+                           ? format.lowest
+                           : std::max(std::ilogb(value), format.lowest);
   return std::ldexp(1.0, exponent - format.fraction);
 }
 
@@ -72,8 +76,10 @@ inline double from_bits(std::uint32_t bits, Element element) {
   const int exponent = static_cast<int>((bits >> 10) & 31U);
   const double fraction = bits & 0x3ffU;
   const double sign = bits & 0x8000U ? -1 : 1;
-  if (exponent == 31) return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
-  return sign * (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
+  if (exponent == 31)
+    return fraction != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  return sign *
+         (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25));
 }
 
 class Array {
@@ -110,7 +116,9 @@ class Array {
  private:
   static constexpr std::size_t guard = 32;
   std::size_t width() const { return static_cast<std::size_t>(size_of(element_)); }
-  unsigned char* place(std::int64_t i) { return memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width(); }
+  unsigned char* place(std::int64_t i) {
+    return memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width();
+  }
 
   Element element_;
   std::int64_t size_;
@@ -125,7 +133,9 @@ class Random {
   std::int64_t whole(std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
   }
-  double between(double low, double high) { return std::uniform_real_distribution<double>(low, high)(engine_); }
+  double between(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(engine_);
+  }
   bool once_in(int n) { return whole(1, n) == 1; }
   std::size_t offset() { return static_cast<std::size_t>(whole(0, 15)); }
   /// Mostly short, where vectors and tails meet; up to 5000.
@@ -133,12 +143,15 @@ class Random {
   Element element() { return static_cast<Element>(whole(0, 2)); }
   Element beside(Element params) { return once_in(2) ? Element::f32 : params; }
   /// A number of either sign and of widely varying magnitude.
-  double value(double low = -8, double high = 2) { return (once_in(2) ? 1 : -1) * std::pow(10.0, between(low, high)); }
+  double value(double low = -8, double high = 2) {
+    return (once_in(2) ? 1 : -1) * std::pow(10.0, between(low, high));
+  }
   double special() {
     constexpr double infinity = std::numeric_limits<double>::infinity();
-    constexpr double all[] = {0.0,   -0.0,      infinity, -infinity, std::numeric_limits<double>::quiet_NaN(),
-                              1e-42, -0x1p-149, 1e19,     3e38,      -3e38,
-                              6e-8,  65504,     1e-30};
+    constexpr double all[] = {
+        0.0,   -0.0,      infinity, -infinity, std::numeric_limits<double>::quiet_NaN(),
+        1e-42, -0x1p-149, 1e19,     3e38,      -3e38,
+        6e-8,  65504,     1e-30};
     return all[whole(0, static_cast<std::int64_t>(std::size(all)) - 1)];
   }
 

@@ -44,13 +44,15 @@ struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index
   bool sees(std::int64_t h, std::int64_t query, std::int64_t key) const {
     if (!has_layout) return true;
     const std::int64_t blocks = length / block;
-    return layout[static_cast<std::size_t>(((shared_layout ? 0 : h) * blocks + query / block) * blocks +
-                                           key / block)] != 0;
+    return layout[static_cast<std::size_t>(
+               ((shared_layout ? 0 : h) * blocks + query / block) * blocks + key / block)] != 0;
   }
 };
 
 /// The number rounded to the device's type.
-double held(double value, Element element) { return rounded(rounded(value, Element::f32), element); }
+double held(double value, Element element) {
+  return rounded(rounded(value, Element::f32), element);
+}
 
 Added random_added(Random& random, const Case& c, BiasKind kind, Element element) {
   Added out;
@@ -83,10 +85,11 @@ Case random_case(Random& random, Element element) {
   const std::int64_t batch = random.whole(1, 2), heads = random.whole(1, 3);
   const bool has_layout = random.once_in(2);
   const int block = static_cast<int>(16 * random.whole(1, random.once_in(3) ? 8 : 4));
-  const std::int64_t length = has_layout           ? block * random.whole(1, std::max(2, 160 / block))
+  const std::int64_t length = has_layout ? block * random.whole(1, std::max(2, 160 / block))
                               : random.once_in(10) ? 0
                                                    : random.whole(1, random.once_in(3) ? 150 : 40);
-  const int dim = static_cast<int>(random.once_in(2) ? 16 * random.whole(1, 4) : random.whole(0, 70));
+  const int dim =
+      static_cast<int>(random.once_in(2) ? 16 * random.whole(1, 4) : random.whole(0, 70));
   const bool aligned = random.once_in(2);
   const auto array = [&] {
     Array out(element, batch * length * heads * dim, aligned ? 0 : random.offset());
@@ -108,16 +111,20 @@ Case random_case(Random& random, Element element) {
       c.layout.push_back(random.once_in(2) ? 1 : 0);
   }
   for (Added& added : c.added)
-    if (random.once_in(2)) added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
-  if (std::any_of(std::begin(c.added), std::end(c.added), [](const Added& added) { return added.large; })) {
+    if (random.once_in(2))
+      added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
+  if (std::any_of(std::begin(c.added), std::end(c.added),
+                  [](const Added& added) { return added.large; })) {
     // With such biases, scores in multiples of 1/64 are still exact.
     for (Array* coarse : {&c.q, &c.k})
-      for (std::int64_t i = 0; i < coarse->size(); ++i) coarse->set(i, std::round(4 * coarse->get(i)) / 4);
+      for (std::int64_t i = 0; i < coarse->size(); ++i)
+        coarse->set(i, std::round(4 * coarse->get(i)) / 4);
     for (Added& added : c.added)
       for (double& value : added.values) value = std::round(4 * value) / 4;
     c.scale = 0.25;
   }
-  if (random.once_in(2)) c.dropout = {static_cast<std::uint64_t>(random.whole(0, 1 << 30)), 0x40000000U, 4.0 / 3};
+  if (random.once_in(2))
+    c.dropout = {static_cast<std::uint64_t>(random.whole(0, 1 << 30)), 0x40000000U, 4.0 / 3};
   if (random.once_in(2)) {
     c.drpe_batches = random.once_in(2) ? 1 : batch;
     c.drpe_heads = random.once_in(2) ? 1 : heads;
@@ -130,7 +137,9 @@ struct Result {
 };
 
 Result plain(const Case& c, Element rounding) {
-  const auto zeros = [](std::int64_t n) { return std::vector<double>(static_cast<std::size_t>(n)); };
+  const auto zeros = [](std::int64_t n) {
+    return std::vector<double>(static_cast<std::size_t>(n));
+  };
   const auto at = [](std::vector<double>& values, std::int64_t i) -> double& {
     return values[static_cast<std::size_t>(i)];
   };
@@ -147,16 +156,19 @@ Result plain(const Case& c, Element rounding) {
         for (std::int64_t key = 0; key < c.length; ++key) {
           const std::int64_t k = c.row(b, h, key);
           double score = c.sees(h, query, key) ? 0 : -infinity;
-          for (std::int64_t i = 0; i < c.dim; ++i) score += c.q.get(q + i) * c.scale * c.k.get(k + i);
+          for (std::int64_t i = 0; i < c.dim; ++i)
+            score += c.q.get(q + i) * c.scale * c.k.get(k + i);
           for (const Added& added : c.added) score += added.of(b, h, query, key);
           at(weights, key) = score;
           most = std::max(most, score);
           const std::uint64_t row_key = draws::row_key(c.dropout, place);
           const auto drawn = draws::drawn(static_cast<std::uint32_t>(row_key),
-                                          static_cast<std::uint32_t>(row_key >> 32), static_cast<std::uint32_t>(key));
+                                          static_cast<std::uint32_t>(row_key >> 32),
+                                          static_cast<std::uint32_t>(key));
           at(factors, key) = drawn >= c.dropout.threshold ? c.dropout.scale : 0;
         }
-        for (double& weight : weights) sum += weight = most == -infinity ? 0 : std::exp(weight - most);
+        for (double& weight : weights)
+          sum += weight = most == -infinity ? 0 : std::exp(weight - most);
         at(r.stats, 2 * place) = sum == 0 ? 0 : most;
         at(r.stats, 2 * place + 1) = sum == 0 ? 0 : 1 / sum;
         for (double& weight : weights) weight = sum == 0 ? 0 : weight / sum;
@@ -165,7 +177,8 @@ Result plain(const Case& c, Element rounding) {
           for (std::int64_t key = 0; key < c.length; ++key)
             value += at(weights, key) * at(factors, key) * c.v.get(c.row(b, h, key) + i);
           at(r.out, q + i) = value;
-          shared += (rounding == Element::f32 ? value : rounded(value, rounding)) * c.grad.get(q + i);
+          shared +=
+              (rounding == Element::f32 ? value : rounded(value, rounding)) * c.grad.get(q + i);
         }
         for (std::int64_t key = 0; key < c.length; ++key) {
           const std::int64_t k = c.row(b, h, key);
@@ -180,7 +193,9 @@ Result plain(const Case& c, Element rounding) {
             at(r.dk, k + i) += change * c.scale * c.q.get(q + i);
           }
           if (!r.drpe.empty())
-            at(r.drpe, (((c.drpe_batches > 1 ? b : 0) * c.drpe_heads + (c.drpe_heads > 1 ? h : 0)) * c.length + query) *
+            at(r.drpe, (((c.drpe_batches > 1 ? b : 0) * c.drpe_heads + (c.drpe_heads > 1 ? h : 0)) *
+                            c.length +
+                        query) *
                                c.length +
                            key) += change;
         }
@@ -198,8 +213,10 @@ struct Numbers {
   void expect_near(const std::vector<double>& want, double error, const std::string& what) const {
     ASSERT_EQ(memory.size(), want.size() + 8);
     for (std::size_t i = 0; i < want.size(); ++i)
-      ASSERT_NEAR(static_cast<double>(memory[i]), want[i], error * (1 + std::abs(want[i]))) << what << " " << i;
-    for (std::size_t i = want.size(); i < memory.size(); ++i) ASSERT_TRUE(std::isnan(memory[i])) << what << " behind";
+      ASSERT_NEAR(static_cast<double>(memory[i]), want[i], error * (1 + std::abs(want[i])))
+          << what << " " << i;
+    for (std::size_t i = want.size(); i < memory.size(); ++i)
+      ASSERT_TRUE(std::isnan(memory[i])) << what << " behind";
   }
 };
 
@@ -221,8 +238,8 @@ template <typename T, typename Real>
 void compare(Case& c, Run run, double error, const std::string& what) {
   const Element element = c.q.element();
   Device<T> q(c.q), k(c.k), v(c.v), grad(c.grad);
-  Array arrays[4] = {Array(element, c.q.size(), 3), Array(element, c.q.size(), 5), Array(element, c.q.size(), 0),
-                     Array(element, c.q.size(), 1)};
+  Array arrays[4] = {Array(element, c.q.size(), 3), Array(element, c.q.size(), 5),
+                     Array(element, c.q.size(), 0), Array(element, c.q.size(), 1)};
   for (Array& array : arrays)
     for (std::int64_t i = 0; i < array.size(); ++i) array.set(i, 77);
   Device<T> out(arrays[0]), dq(arrays[1]), dk(arrays[2]), dv(arrays[3]);
@@ -273,8 +290,8 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   launch.dim = c.dim;
   launch.block = c.block;
   const auto even = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
-  launch.vectors =
-      c.dim * static_cast<int>(sizeof(T)) % 16 == 0 && even(q.at) && even(k.at) && even(v.at) && even(grad.at);
+  launch.vectors = c.dim * static_cast<int>(sizeof(T)) % 16 == 0 && even(q.at) && even(k.at) &&
+                   even(v.at) && even(grad.at);
   launch.scale = static_cast<Real>(c.scale);
   launch.dropout = c.dropout;
 
@@ -288,7 +305,8 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   for (int i = 0; i < 4; ++i) {
     for (std::size_t j = 0; j < wanted[i]->size(); ++j) {
       const double right = (*wanted[i])[j];
-      const double ours = found[i]->wide.empty() ? arrays[i].get(static_cast<std::int64_t>(j)) : found[i]->wide[j];
+      const double ours =
+          found[i]->wide.empty() ? arrays[i].get(static_cast<std::int64_t>(j)) : found[i]->wide[j];
       ASSERT_NEAR(ours, right, error * (1 + std::abs(right))) << what << names[i] << " " << j;
     }
     EXPECT_TRUE(arrays[i].guards_whole()) << what << names[i];
@@ -297,7 +315,8 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   stats.expect_near(want.stats, real_error, what + " stats");
   // Sums over several heads, whose results were rounded.
   if (c.drpe_batches)
-    drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error, what + " drpe");
+    drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error,
+                     what + " drpe");
 }
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
@@ -312,7 +331,8 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
     Case c = random_case(random, element);
     const std::string what = "case " + std::to_string(i) + " of element " + std::to_string(i % 3);
     const double error = element == Element::f32 ? 3e-5 : element == Element::fp16 ? 3e-3 : 2.4e-2;
-    with_device_type(element, [&](auto t) { compare<decltype(t), float>(c, either(i), error, what); });
+    with_device_type(element,
+                     [&](auto t) { compare<decltype(t), float>(c, either(i), error, what); });
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -355,7 +375,8 @@ TEST(AttentionBlocks, LongLayoutsAreReadInParts) {
     for (std::int64_t i = 0; i < out.size(); ++i) out.set(i, random.between(-1, 1));
     return out;
   };
-  c = Case{1, 1, blocks * 16, 16, 16, 0.25, true, false, {}, array(), array(), array(), array(), {}, {}, 0, 0};
+  c = Case{1,       1,       blocks * 16, 16,      16, 0.25, true, false, {},
+           array(), array(), array(),     array(), {}, {},   0,    0};
   for (std::int64_t i = 0; i < blocks * blocks; ++i)
     c.layout.push_back(random.once_in(60) || i % blocks == blocks - 1 ? 1 : 0);
   compare<float, float>(c, Run::backwards, 3e-5, "long");
@@ -376,8 +397,8 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
 // Fails if tiles exceed a block, do not fit into shared memory although smaller ones would, or are
 // smaller than necessary.
 TEST(AttentionBlocks, TilesAreAsLargeAsFit) {
-  for (const AttentionStep step :
-       {AttentionStep::forward, AttentionStep::queries, AttentionStep::keys, AttentionStep::positions})
+  for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
+                                   AttentionStep::keys, AttentionStep::positions})
     for (const int dim : {0, 1, 64, 80, 128, 256})
       for (const int block : {0, 16, 48, 64, 80, 128}) {
         const AttentionPlan plan = plan_of(dim, block ? block * 9L : 1000, block, step);

@@ -26,7 +26,8 @@ Case random_case(Random& random) {
     fill(out, random, false, random.once_in(3));
     return out;
   };
-  Case out{array(size), array(size), array(channels), array(channels), random.once_in(2), random.once_in(2), channels};
+  Case out{array(size),       array(size),       array(channels), array(channels),
+           random.once_in(2), random.once_in(2), channels};
   out.has_other_bias = out.has_other_bias && out.has_other;
   return out;
 }
@@ -35,27 +36,31 @@ Array kernel(Isa isa, Case& arguments, std::int64_t pieces) {
   const Element element = arguments.activation.element();
   const std::int64_t period = bias_period(arguments.channels), size = arguments.activation.size();
   std::vector<float> bias(static_cast<std::size_t>(period));
-  repeat_bias(isa, element, arguments.bias.data(), arguments.has_other_bias ? arguments.other_bias.data() : nullptr,
-              arguments.channels, period, bias.data());
+  repeat_bias(isa, element, arguments.bias.data(),
+              arguments.has_other_bias ? arguments.other_bias.data() : nullptr, arguments.channels,
+              period, bias.data());
   Array out(element, size, 3);
-  const BiasAdd<float> add{arguments.activation.data(), arguments.has_other ? arguments.other.data() : nullptr,
-                           out.data(), bias.data(), period};
+  const BiasAdd<float> add{arguments.activation.data(),
+                           arguments.has_other ? arguments.other.data() : nullptr, out.data(),
+                           bias.data(), period};
   const std::int64_t periods = (size + period - 1) / period;
   for (std::int64_t i = pieces; i-- > 0;)
-    bias_add(isa, element, add, periods * i / pieces * period, std::min(size, periods * (i + 1) / pieces * period));
+    bias_add(isa, element, add, periods * i / pieces * period,
+             std::min(size, periods * (i + 1) / pieces * period));
   return out;
 }
 
 template <typename T>
 Array device(Case& arguments) {
   Array out(arguments.activation.element(), arguments.activation.size(), 0);
-  const BiasAddArrays arrays{.activation = arguments.activation.data(),
-                             .bias = arguments.bias.data(),
-                             .other = arguments.has_other ? arguments.other.data() : nullptr,
-                             .other_bias = arguments.has_other_bias ? arguments.other_bias.data() : nullptr,
-                             .out = out.data(),
-                             .size = arguments.activation.size(),
-                             .channels = arguments.channels};
+  const BiasAddArrays arrays{
+      .activation = arguments.activation.data(),
+      .bias = arguments.bias.data(),
+      .other = arguments.has_other ? arguments.other.data() : nullptr,
+      .other_bias = arguments.has_other_bias ? arguments.other_bias.data() : nullptr,
+      .out = out.data(),
+      .size = arguments.activation.size(),
+      .channels = arguments.channels};
   constexpr int most = 16 / sizeof(T);
   const int n = bias_pack(arrays, sizeof(T));
   for (std::int64_t i = arrays.size / n; i-- > 0;) {
@@ -77,19 +82,25 @@ TEST(SpatialInference, AllKernelsHaveTheSameBits) {
     const Element element = arguments.activation.element();
     const Array expected = kernel(Isa::scalar, arguments, 1);
     for (std::int64_t j = 0; j < expected.size(); ++j) {
-      const auto value = [&](const Array& array, std::int64_t at) { return static_cast<float>(array.get(at)); };
+      const auto value = [&](const Array& array, std::int64_t at) {
+        return static_cast<float>(array.get(at));
+      };
       const std::int64_t channel = j % arguments.channels;
       float sum = value(arguments.activation, j), bias = value(arguments.bias, channel);
       if (arguments.has_other) sum += value(arguments.other, j);
       if (arguments.has_other_bias) bias += value(arguments.other_bias, channel);
       const auto total = static_cast<double>(sum + bias);
-      ASSERT_TRUE(expected.get(j) == rounded(total, element) || (std::isnan(total) && std::isnan(expected.get(j))))
+      ASSERT_TRUE(expected.get(j) == rounded(total, element) ||
+                  (std::isnan(total) && std::isnan(expected.get(j))))
           << j << " of " << expected.size() << ", channels " << arguments.channels;
     }
-    for (const Isa isa : sets()) expect_same(kernel(isa, arguments, random.whole(1, 4)), expected, to_string(isa));
-    with_device_type(element, [&](auto t) { expect_same(device<decltype(t)>(arguments), expected, "device"); });
-    const BiasAddArrays places{arguments.activation.data(), arguments.bias.data(), nullptr, nullptr, nullptr, 0,
-                               arguments.channels};
+    for (const Isa isa : sets())
+      expect_same(kernel(isa, arguments, random.whole(1, 4)), expected, to_string(isa));
+    with_device_type(
+        element, [&](auto t) { expect_same(device<decltype(t)>(arguments), expected, "device"); });
+    const BiasAddArrays places{
+        arguments.activation.data(), arguments.bias.data(), nullptr, nullptr, nullptr, 0,
+        arguments.channels};
     packed += bias_pack(places, size_of(element)) > 1;
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
@@ -102,7 +113,8 @@ TEST(SpatialInference, DoublesAreDoubles) {
   std::vector<double> period(static_cast<std::size_t>(bias_period(3))), out(6), packs(6);
   repeat_bias(bias.data(), bias.data(), 3, bias_period(3), period.data());
   bias_add({activation.data(), activation.data(), out.data(), period.data(), bias_period(3)}, 0, 6);
-  const BiasAddArrays arrays{activation.data(), bias.data(), activation.data(), bias.data(), packs.data(), 6, 3};
+  const BiasAddArrays arrays{
+      activation.data(), bias.data(), activation.data(), bias.data(), packs.data(), 6, 3};
   for (std::int64_t i = 0; i < 6; ++i) {
     const auto at = static_cast<std::size_t>(i);
     bias_add_pack<double, 1>(arrays, i);

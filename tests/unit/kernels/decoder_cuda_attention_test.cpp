@@ -16,7 +16,9 @@ struct Attention {
 
   void run() {
     const std::int64_t end = launch.mask_row;
-    partial.assign(static_cast<std::size_t>(attend_floats(launch.rows, launch.heads, launch.dim, end)), std::nanf(""));
+    partial.assign(
+        static_cast<std::size_t>(attend_floats(launch.rows, launch.heads, launch.dim, end)),
+        std::nanf(""));
     to.assign(static_cast<std::size_t>(launch.rows * launch.heads * launch.dim), 7);
     launch.partial = partial.data();
     launch.to = to.data();
@@ -25,15 +27,17 @@ struct Attention {
 
   std::vector<double> want(std::int64_t row, std::int64_t head) {
     const RowPlace& place = launch.places[row];
-    const std::int64_t end = place.position + 1, dim = launch.dim, kv_head = (launch.first_head + head) / launch.group;
+    const std::int64_t end = place.position + 1, dim = launch.dim,
+                       kv_head = (launch.first_head + head) / launch.group;
     std::vector<double> out(static_cast<std::size_t>(dim));
     double sum = 0;
     std::vector<double> scores;
     for (std::int64_t p = 0; p < end; ++p) {
       double score = 0;
       for (std::int64_t d = 0; d < dim; ++d)
-        score += double{queries[static_cast<std::size_t>(row * launch.queries_row + head * dim + d)]} *
-                 keys[static_cast<std::size_t>(row)].get((kv_head * place.capacity + p) * dim + d);
+        score +=
+            double{queries[static_cast<std::size_t>(row * launch.queries_row + head * dim + d)]} *
+            keys[static_cast<std::size_t>(row)].get((kv_head * place.capacity + p) * dim + d);
       score *= launch.scale;
       if (launch.softcap > 0) score = launch.softcap * std::tanh(score / launch.softcap);
       if (launch.mask) score += mask[static_cast<std::size_t>(row * launch.mask_row + p)];
@@ -46,8 +50,8 @@ struct Attention {
       const double share = std::exp(scores[static_cast<std::size_t>(p)] - most);
       sum += share;
       for (std::int64_t d = 0; d < dim; ++d)
-        out[static_cast<std::size_t>(d)] +=
-            share * values[static_cast<std::size_t>(row)].get((kv_head * place.capacity + p) * dim + d);
+        out[static_cast<std::size_t>(d)] += share * values[static_cast<std::size_t>(row)].get(
+                                                        (kv_head * place.capacity + p) * dim + d);
     }
     for (double& value : out) value /= sum;
     return out;
@@ -72,7 +76,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   c.type = random.element();
   c.mask_row = longest;
   for (std::int64_t row = 0; row < c.rows; ++row) {
-    const std::int64_t position = random.whole(0, longest - 1), capacity = position + random.whole(1, 5);
+    const std::int64_t position = random.whole(0, longest - 1),
+                       capacity = position + random.whole(1, 5);
     out.keys.push_back(drawn(random, c.type, c.kv_heads * capacity * c.dim));
     out.values.push_back(drawn(random, c.type, c.kv_heads * capacity * c.dim));
     c.places[row] = {values_of(out.keys.back()), values_of(out.values.back()), position, capacity};
@@ -82,7 +87,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   if (!random.once_in(3)) return out;
   const double hidden = random.once_in(2) ? 1.0 : random.between(0, 1);
   for (std::int64_t i = 0; i < c.rows * longest; ++i)
-    out.mask.push_back(random.between(0, 1) < hidden ? -HUGE_VALF : static_cast<float>(random.between(-2, 2)));
+    out.mask.push_back(random.between(0, 1) < hidden ? -HUGE_VALF
+                                                     : static_cast<float>(random.between(-2, 2)));
   c.mask = out.mask.data();
   return out;
 }

@@ -14,7 +14,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 inline Values values_of(Array& array) { return {array.data(), array.element()}; }
 
-inline Array drawn(Random& random, Element element, std::int64_t size, double low = -1.5, double high = 1.5) {
+inline Array drawn(Random& random, Element element, std::int64_t size, double low = -1.5,
+                   double high = 1.5) {
   Array out(element, size, random.offset());
   for (std::int64_t i = 0; i < size; ++i) out.set(i, random.between(low, high));
   return out;

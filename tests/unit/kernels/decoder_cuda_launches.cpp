@@ -73,8 +73,9 @@ const char* cuda_position_heads(const PositionHeads& launch, void*) {
 
 const char* cuda_gate_rows(const GateRows& launch, void*) {
   last_first(launch.rows, [&](std::int64_t row) {
-    last_first(pieces_of(launch.columns),
-               [&](std::int64_t piece) { gate_block<HostTypes>(launch, row, piece, threads<gate_lanes>()); });
+    last_first(pieces_of(launch.columns), [&](std::int64_t piece) {
+      gate_block<HostTypes>(launch, row, piece, threads<gate_lanes>());
+    });
   });
   return nullptr;
 }
@@ -104,8 +105,9 @@ const char* cuda_attend_cache(const AttendCache& launch, void*) {
   });
   if (chunks < 2) return nullptr;
   last_first(launch.rows, [&](std::int64_t row) {
-    last_first(launch.heads,
-               [&](std::int64_t head) { combine_block(launch, row, head, chunks, threads<attend_lanes>()); });
+    last_first(launch.heads, [&](std::int64_t head) {
+      combine_block(launch, row, head, chunks, threads<attend_lanes>());
+    });
   });
   return nullptr;
 }
@@ -114,13 +116,14 @@ const char* cuda_products(const Products& launch, void*) {
   if (launch.rows == 0) return nullptr;
   with_weights<HostTypes>(launch.format, [&](auto weights) {
     using Weights = decltype(weights);
-    const bool aligned = products_aligned(launch, Weights::align, Weights::row_bytes(launch.inputs));
+    const bool aligned =
+        products_aligned(launch, Weights::align, Weights::row_bytes(launch.inputs));
     with_product_kind(launch.rows, aligned, [&](auto kind) {
       using Kind = decltype(kind);
       last_first(product_blocks(launch, Kind::count), [&](std::int64_t block) {
         Shared shared(product_shared);
-        products_block<HostTypes, Weights, Kind::count, Kind::aligned>(launch, block, threads<product_lanes>(),
-                                                                       shared.floats());
+        products_block<HostTypes, Weights, Kind::count, Kind::aligned>(
+            launch, block, threads<product_lanes>(), shared.floats());
       });
     });
   });
@@ -140,9 +143,11 @@ const char* cuda_expert_products(const ExpertProducts& launch, void*) {
       last_first((launch.outputs + expert_outputs - 1) / expert_outputs, [&](std::int64_t tile) {
         Shared shared(product_shared);
         if (aligned)
-          expert_block<Weights, true>(launch, pair, tile, threads<product_lanes>(), shared.floats());
+          expert_block<Weights, true>(launch, pair, tile, threads<product_lanes>(),
+                                      shared.floats());
         else
-          expert_block<Weights, false>(launch, pair, tile, threads<product_lanes>(), shared.floats());
+          expert_block<Weights, false>(launch, pair, tile, threads<product_lanes>(),
+                                       shared.floats());
       });
     });
   });
@@ -151,8 +156,9 @@ const char* cuda_expert_products(const ExpertProducts& launch, void*) {
 
 const char* cuda_mix_experts(const MixExperts& launch, void*) {
   last_first(launch.rows, [&](std::int64_t row) {
-    last_first(pieces_of(launch.columns),
-               [&](std::int64_t piece) { mix_block(launch, row, piece, gate_lanes, threads<gate_lanes>()); });
+    last_first(pieces_of(launch.columns), [&](std::int64_t piece) {
+      mix_block(launch, row, piece, gate_lanes, threads<gate_lanes>());
+    });
   });
   return nullptr;
 }
@@ -167,7 +173,8 @@ const char* cuda_quantize_matrix(const QuantizeMatrix& launch, void*) {
 }
 
 const char* cuda_widen_matrix(const WidenMatrix& launch, void*) {
-  last_first(launch.count * launch.matrix.inputs, [&](std::int64_t i) { widen_element<HostTypes>(launch, i); });
+  last_first(launch.count * launch.matrix.inputs,
+             [&](std::int64_t i) { widen_element<HostTypes>(launch, i); });
   return nullptr;
 }
 

@@ -7,7 +7,8 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias, const std::vector<double>& x) {
+std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias,
+                               const std::vector<double>& x) {
   const auto count = static_cast<double>(x.size());
   double mean = 0, squares = 0;
   if (norm.kind == NormKind::layer)
@@ -33,10 +34,12 @@ TEST(InferenceCuda, NormsOfSums) {
     launches_backwards = random.once_in(2);
     std::vector<float> x = floats(random, all * columns), change = floats(random, all * columns);
     std::vector<float> to(static_cast<std::size_t>(rows * columns));
-    Array weight = drawn(random, random.element(), columns), bias = drawn(random, random.element(), columns);
+    Array weight = drawn(random, random.element(), columns),
+          bias = drawn(random, random.element(), columns);
     NormRows launch{};
     const auto norm = [&] {
-      return Norm{static_cast<NormKind>(random.whole(0, 2)), random.once_in(3) ? Values{} : values_of(weight),
+      return Norm{static_cast<NormKind>(random.whole(0, 2)),
+                  random.once_in(3) ? Values{} : values_of(weight),
                   random.once_in(2) ? Values{} : values_of(bias), 1e-5F};
     };
     launch = {x.data(),
@@ -68,13 +71,15 @@ TEST(InferenceCuda, NormsOfSums) {
     cuda_norm_rows(launch, nullptr);
     for (std::int64_t row = 0; row < rows; ++row) {
       const std::vector<double>& sum = sums[static_cast<std::size_t>(row)];
-      const std::vector<double> want = launch.normed ? plain_norm(launch.norm, weight, bias, sum) : sum;
+      const std::vector<double> want =
+          launch.normed ? plain_norm(launch.norm, weight, bias, sum) : sum;
       for (std::int64_t k = 0; k < columns; ++k) {
-        ASSERT_NEAR(x[static_cast<std::size_t>(launch.from[row] * columns + k)], sum[static_cast<std::size_t>(k)],
-                    2e-5);
+        ASSERT_NEAR(x[static_cast<std::size_t>(launch.from[row] * columns + k)],
+                    sum[static_cast<std::size_t>(k)], 2e-5);
         // The layer norm of a single value is the amplified rounding error of its mean.
         if (only_sum || columns <= 2) continue;
-        ASSERT_NEAR(to[static_cast<std::size_t>(row * columns + k)], want[static_cast<std::size_t>(k)], 2e-4);
+        ASSERT_NEAR(to[static_cast<std::size_t>(row * columns + k)],
+                    want[static_cast<std::size_t>(k)], 2e-4);
       }
     }
   }
@@ -85,12 +90,15 @@ TEST(InferenceCuda, NormsOfSums) {
 TEST(InferenceCuda, PositionsOfHeads) {
   Random random(14);
   for (int i = 0; i < 40; ++i) {
-    const std::int64_t rows = random.whole(1, 5), kv_heads = random.whole(1, 3), heads = kv_heads * random.whole(1, 3);
-    const std::int64_t dim = random.whole(1, 140), half = random.whole(0, dim / 2), capacity = random.whole(rows, 9);
+    const std::int64_t rows = random.whole(1, 5), kv_heads = random.whole(1, 3),
+                       heads = kv_heads * random.whole(1, 3);
+    const std::int64_t dim = random.whole(1, 140), half = random.whole(0, dim / 2),
+                       capacity = random.whole(rows, 9);
     const std::int64_t all = heads + 2 * kv_heads;
     launches_backwards = random.once_in(2);
     std::vector<float> qkv = floats(random, rows * all * dim);
-    const std::vector<float> before = qkv, cos = floats(random, rows * half + 1), sin = floats(random, rows * half + 1);
+    const std::vector<float> before = qkv, cos = floats(random, rows * half + 1),
+                             sin = floats(random, rows * half + 1);
     const Element type = random.element();
     Array weight = drawn(random, random.element(), dim), none(Element::f32, 0, 0);
     Array keys(type, kv_heads * capacity * dim, random.offset()),
@@ -98,8 +106,9 @@ TEST(InferenceCuda, PositionsOfHeads) {
     for (Array* cache : {&keys, &values})
       for (std::int64_t k = 0; k < cache->size(); ++k) cache->set(k, 9);
     const Norm norm{NormKind::rms, values_of(weight), {}, 1e-5F};
-    PositionHeads launch{qkv.data(),        rows,       heads,      kv_heads, dim, random.once_in(2), norm, norm, half,
-                         random.once_in(2), cos.data(), sin.data(), {}};
+    PositionHeads launch{qkv.data(),        rows,       heads, kv_heads, dim,
+                         random.once_in(2), norm,       norm,  half,     random.once_in(2),
+                         cos.data(),        sin.data(), {}};
     for (std::int64_t row = 0; row < rows; ++row)
       launch.places[row] = {values_of(keys), values_of(values), capacity - 1 - row, capacity};
     cuda_position_heads(launch, nullptr);
@@ -121,10 +130,13 @@ TEST(InferenceCuda, PositionsOfHeads) {
         }
         Array& cache = value ? values : keys;
         for (std::int64_t k = 0; k < dim; ++k) {
-          const std::int64_t place = (((head - heads) % kv_heads) * capacity + capacity - 1 - row) * dim + k;
-          const double got = query ? double{qkv[begin + static_cast<std::size_t>(k)]} : cache.get(place);
+          const std::int64_t place =
+              (((head - heads) % kv_heads) * capacity + capacity - 1 - row) * dim + k;
+          const double got =
+              query ? double{qkv[begin + static_cast<std::size_t>(k)]} : cache.get(place);
           const double wanted = want[static_cast<std::size_t>(k)];
-          ASSERT_NEAR(got, wanted, 1e-4 + (query ? 0 : spacing(wanted, type))) << row << " " << head << " " << k;
+          ASSERT_NEAR(got, wanted, 1e-4 + (query ? 0 : spacing(wanted, type)))
+              << row << " " << head << " " << k;
         }
       }
     for (std::int64_t k = 0; k < keys.size(); ++k)
@@ -140,7 +152,8 @@ double plain_gate(Gate gate, double x) {
   switch (gate) {
     case Gate::silu: return x / (1 + std::exp(-x));
     case Gate::gelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
-    case Gate::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Gate::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Gate::relu2: return std::isnan(x) ? x : std::max(0.0, x) * std::max(0.0, x);
     case Gate::relu: break;
   }
@@ -155,9 +168,11 @@ TEST(InferenceCuda, Gates) {
     const std::int64_t rows = random.whole(0, 4), columns = random.whole(0, 600);
     const bool gated = random.once_in(2);
     const std::int64_t row = columns * (gated ? 2 : 1);
-    std::vector<float> from = floats(random, rows * row), to(static_cast<std::size_t>(rows * columns) + 1, 7);
+    std::vector<float> from = floats(random, rows * row),
+                       to(static_cast<std::size_t>(rows * columns) + 1, 7);
     for (float& value : from) value *= random.once_in(20) ? 40.0F : 3.0F;
-    Array bias = drawn(random, random.element(), columns), up = drawn(random, random.element(), columns);
+    Array bias = drawn(random, random.element(), columns),
+          up = drawn(random, random.element(), columns);
     const GateRows launch{from.data(),
                           row,
                           random.once_in(2) ? Values{} : values_of(bias),
@@ -171,11 +186,13 @@ TEST(InferenceCuda, Gates) {
     EXPECT_EQ(to.back(), 7);
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t k = 0; k < columns; ++k) {
-        double want =
-            plain_gate(launch.gate, from[static_cast<std::size_t>(r * row + k)] + (launch.bias.data ? bias.get(k) : 0));
+        double want = plain_gate(launch.gate, from[static_cast<std::size_t>(r * row + k)] +
+                                                  (launch.bias.data ? bias.get(k) : 0));
         if (gated)
-          want *= from[static_cast<std::size_t>(r * row + columns + k)] + (launch.up_bias.data ? up.get(k) : 0);
-        ASSERT_NEAR(to[static_cast<std::size_t>(r * columns + k)], want, 2e-5 * (1 + std::abs(want)));
+          want *= from[static_cast<std::size_t>(r * row + columns + k)] +
+                  (launch.up_bias.data ? up.get(k) : 0);
+        ASSERT_NEAR(to[static_cast<std::size_t>(r * columns + k)], want,
+                    2e-5 * (1 + std::abs(want)));
       }
   }
 }

@@ -23,16 +23,20 @@ struct Shape {
   std::int64_t outputs, inputs, group;
   bool asymmetric;
 };
-constexpr Shape shapes[] = {{8, 3, 32, 32, false},   {8, 5, 192, 96, false}, {8, 2, 256, 128, false},
-                            {4, 3, 32, 32, false},   {4, 4, 96, 96, true},   {4, 5, 192, 64, true},
-                            {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
+constexpr Shape shapes[] = {
+    {8, 3, 32, 32, false}, {8, 5, 192, 96, false}, {8, 2, 256, 128, false}, {4, 3, 32, 32, false},
+    {4, 4, 96, 96, true},  {4, 5, 192, 64, true},  {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
 /// The quantized value of an output and input.
-int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output, std::int64_t input) {
-  if (shape.bits == 8) return static_cast<std::int8_t>(weight[static_cast<std::size_t>(output * shape.inputs + input)]);
+int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output,
+          std::int64_t input) {
+  if (shape.bits == 8)
+    return static_cast<std::int8_t>(
+        weight[static_cast<std::size_t>(output * shape.inputs + input)]);
   const std::int64_t block = shape.group % 64 ? 32 : 64, words = block / 4;
   const std::int64_t nibble = input % block / words, word = input % words;
-  const std::int64_t at = output * shape.inputs / 2 + input / block * block / 2 + 2 * word + nibble / 2;
+  const std::int64_t at =
+      output * shape.inputs / 2 + input / block * block / 2 + 2 * word + nibble / 2;
   return (weight[static_cast<std::size_t>(at)] >> (nibble % 2 * 4)) & 15;
 }
 
@@ -62,8 +66,9 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
                         shape.asymmetric ? zeros.data() : nullptr};
     for (const Isa isa : op_tests::sets())
       for (const Element type : {Element::f32, Element::bf16, Element::fp16}) {
-        SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(shape.bits) + " bits, inputs " +
-                     std::to_string(shape.inputs) + " group " + std::to_string(shape.group));
+        SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(shape.bits) +
+                     " bits, inputs " + std::to_string(shape.inputs) + " group " +
+                     std::to_string(shape.group));
         const std::int64_t begin = shape.outputs > 1 ? 1 : 0, count = shape.outputs - begin;
         const auto size = static_cast<std::size_t>(anyaccel::ops::size_of(type));
         std::vector<char> to(static_cast<std::size_t>(count * shape.inputs) * size + 64, 'g');
@@ -73,7 +78,8 @@ TEST(InferenceIntegers, WidenedValuesAreTheFormats) {
           const std::int64_t output = begin + i / shape.inputs, input = i % shape.inputs;
           const auto group = static_cast<std::size_t>(output * groups + input / shape.group);
           const int zero = shape.bits == 8 ? 0 : shape.asymmetric ? zeros[group] : 8;
-          const double want = static_cast<float>(level(weight, shape, output, input) - zero) * scales[group];
+          const double want =
+              static_cast<float>(level(weight, shape, output, input) - zero) * scales[group];
           std::uint32_t bits = 0;
           std::memcpy(&bits, to.data() + static_cast<std::size_t>(i) * size, size);
           if (want != 0) {  // zeros may have either sign
@@ -90,17 +96,20 @@ TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs + 1));
     std::vector<float> row, scratch(static_cast<std::size_t>(shape.inputs));
-    for (std::int64_t i = 0; i < shape.inputs; ++i) row.push_back(static_cast<float>(random.between(-1, 1)));
+    for (std::int64_t i = 0; i < shape.inputs; ++i)
+      row.push_back(static_cast<float>(random.between(-1, 1)));
     if (shape.inputs > shape.group) std::fill_n(row.begin(), shape.group, 0.0F);
     for (const Isa isa : op_tests::sets()) {
-      SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(shape.bits) + " bits, inputs " +
-                   std::to_string(shape.inputs) + " group " + std::to_string(shape.group));
+      SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(shape.bits) +
+                   " bits, inputs " + std::to_string(shape.inputs) + " group " +
+                   std::to_string(shape.group));
       const Shape one{shape.bits, 1, shape.inputs, shape.group, false};
       std::vector<std::uint8_t> weight(weight_bytes(one) + 64, 'g');
       std::vector<float> scales(static_cast<std::size_t>(shape.inputs / shape.group));
-      anyaccel::ops::quantize_row(isa, shape.bits, shape.group, Element::f32, row.data(), shape.inputs, weight.data(),
-                                  scales.data(), scratch.data());
-      EXPECT_TRUE(std::all_of(weight.end() - 64, weight.end(), [](std::uint8_t c) { return c == 'g'; }));
+      anyaccel::ops::quantize_row(isa, shape.bits, shape.group, Element::f32, row.data(),
+                                  shape.inputs, weight.data(), scales.data(), scratch.data());
+      EXPECT_TRUE(
+          std::all_of(weight.end() - 64, weight.end(), [](std::uint8_t c) { return c == 'g'; }));
       for (std::size_t g = 0; g < scales.size(); ++g) {
         const auto begin = static_cast<std::int64_t>(g) * shape.group;
         float low = 0, high = 0;
@@ -113,14 +122,16 @@ TEST(InferenceIntegers, QuantizedRowsAreNearAndPacked) {
           EXPECT_FLOAT_EQ(scale, std::max(-low, high) / 127);
         } else if (farthest != 0) {
           const float share = scale / (farthest / -8);
-          EXPECT_TRUE(std::abs(std::remainder(share, 0.04F)) < 1e-5 && share > 0.83 && share < 1.01) << share;
+          EXPECT_TRUE(std::abs(std::remainder(share, 0.04F)) < 1e-5 && share > 0.83 && share < 1.01)
+              << share;
         }
         for (std::int64_t i = begin; i < begin + shape.group; ++i) {
           const double value = row[static_cast<std::size_t>(i)];
           const int q = level(weight, one, 0, i) - (shape.bits == 8 ? 0 : 8);
           const double nearest = scale == 0 ? 0 : std::nearbyint(value / scale);
           const double most = shape.bits == 8 ? 127 : 7, least = shape.bits == 8 ? -127 : -8;
-          EXPECT_NEAR(q, std::clamp(nearest, least, most), std::abs(value / (scale == 0 ? 1 : scale) - nearest) > 0.499)
+          EXPECT_NEAR(q, std::clamp(nearest, least, most),
+                      std::abs(value / (scale == 0 ? 1 : scale) - nearest) > 0.499)
               << i;
         }
       }
@@ -141,11 +152,12 @@ TEST(InferenceIntegers, AShorterScaleIsTakenWhereErrorsAreSmaller) {
         sum += std::pow(std::clamp(std::nearbyint(value / scale), -8.0F, 7.0F) * scale - value, 2);
       return sum;
     };
-    const float farthest =
-        *std::max_element(row.begin(), row.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
+    const float farthest = *std::max_element(
+        row.begin(), row.end(), [](float a, float b) { return std::abs(a) < std::abs(b); });
     std::vector<std::uint8_t> weight(32);
     float scale = 0;
-    anyaccel::ops::quantize_row(isa, 4, 64, Element::f32, row.data(), 64, weight.data(), &scale, scratch.data());
+    anyaccel::ops::quantize_row(isa, 4, 64, Element::f32, row.data(), 64, weight.data(), &scale,
+                                scratch.data());
     for (const float share : {1.0F, 0.96F, 0.92F, 0.88F, 0.84F})
       EXPECT_LE(error_with(scale), error_with(farthest * share / -8) * (1 + 1e-4)) << share;
   }

@@ -24,16 +24,19 @@ using op_tests::MatrixCase;
 constexpr std::int64_t rows = 5;
 constexpr std::size_t guard = 64;
 
-std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, std::int64_t count, std::int64_t step) {
+std::vector<float> multiplied(Isa isa, const MatrixCase& c, std::int64_t first, std::int64_t count,
+                              std::int64_t step) {
   const Matrix& m = c.matrix;
   const std::int64_t bytes = count * prepared_bytes(m.format, m.inputs);
   std::vector<char> memory(static_cast<std::size_t>(bytes) + 64 + guard, 'g');
   char* prepared = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
   prepare_rows(isa, m, c.x.data() + first * m.inputs, count, prepared);
-  for (std::size_t i = 0; i < guard; ++i) EXPECT_EQ(prepared[bytes + static_cast<std::int64_t>(i)], 'g');
+  for (std::size_t i = 0; i < guard; ++i)
+    EXPECT_EQ(prepared[bytes + static_cast<std::int64_t>(i)], 'g');
   std::vector<float> to(static_cast<std::size_t>(count * m.outputs) + guard, 77.0F);
   for (std::int64_t begin = 0; begin < m.outputs; begin += step)
-    multiply_rows(isa, m, prepared, count, begin, std::min(m.outputs, begin + step), to.data() + begin, m.outputs);
+    multiply_rows(isa, m, prepared, count, begin, std::min(m.outputs, begin + step),
+                  to.data() + begin, m.outputs);
   for (std::size_t i = to.size() - guard; i < to.size(); ++i) EXPECT_EQ(to[i], 77.0F);
   to.resize(to.size() - guard);
   return to;
@@ -49,18 +52,23 @@ void each_way(const Function& function) {
   anyaccel::ops::want_products_of_bytes(true);
 }
 
-void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group, bool asymmetric) {
+void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_t group,
+           bool asymmetric) {
   const MatrixCase c(format, outputs, inputs, group, asymmetric, rows);
   each_way([&](Isa isa) {
-    SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " + std::to_string(static_cast<int>(format)) + " " +
-                 std::to_string(outputs) + " x " + std::to_string(inputs) + " group " + std::to_string(group));
+    SCOPED_TRACE(std::string(anyaccel::ops::to_string(isa)) + " " +
+                 std::to_string(static_cast<int>(format)) + " " + std::to_string(outputs) + " x " +
+                 std::to_string(inputs) + " group " + std::to_string(group));
     const auto together = multiplied(isa, c, 0, rows, outputs + 4);
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t o = 0; o < outputs; ++o)
-        ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o)) << r << " " << o;
+        ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
+            << r << " " << o;
       // The bits are the same for a single row, and if the outputs are computed in parts.
       const auto alone = multiplied(isa, c, r, 1, 16);
-      ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs, static_cast<std::size_t>(outputs) * 4), 0);
+      ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
+                            static_cast<std::size_t>(outputs) * 4),
+                0);
     }
   });
 }
@@ -74,8 +82,13 @@ TEST(InferenceProducts, Floats) {
 }
 
 TEST(InferenceProducts, Int8) {
-  for (const auto& [outputs, inputs, group] :
-       {std::tuple{1, 32, 32}, {7, 96, 32}, {21, 192, 64}, {36, 576, 64}, {9, 384, 128}, {5, 768, 768}, {6, 288, 96}})
+  for (const auto& [outputs, inputs, group] : {std::tuple{1, 32, 32},
+                                               {7, 96, 32},
+                                               {21, 192, 64},
+                                               {36, 576, 64},
+                                               {9, 384, 128},
+                                               {5, 768, 768},
+                                               {6, 288, 96}})
     check(Format::int8, outputs, inputs, group, false);
 }
 
@@ -95,7 +108,8 @@ TEST(InferenceProducts, Int4) {
 // Fails if a row longer than the cached scales uses scales of other groups, also if its scales do
 // not fill whole vectors.
 TEST(InferenceProducts, LongRowsOfIntegers) {
-  for (const auto& [inputs, group] : {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
+  for (const auto& [inputs, group] :
+       {std::tuple{2304, 128}, {2080, 32}, {4160, 64}, {8448, 128}, {8448, 384}}) {
     check(Format::int8, 5, inputs, group, false);
     for (const bool asymmetric : {false, true}) check(Format::int4, 5, inputs, group, asymmetric);
   }
@@ -107,18 +121,26 @@ TEST(InferenceProducts, GreatestSums) {
     for (const Format format : {Format::int8, Format::int4}) {
       constexpr std::int64_t inputs = 256;
       const std::vector<float> x(inputs, sign);
-      const std::vector<std::uint8_t> weight(4 * inputs, format == Format::int8 ? 0x80 : 0xff), zeros(4 * 2, 0);
+      const std::vector<std::uint8_t> weight(4 * inputs, format == Format::int8 ? 0x80 : 0xff),
+          zeros(4 * 2, 0);
       const std::vector<float> scales(4 * 2, 1.0F);
-      const Matrix m{
-          format, 4, inputs, 128, weight.data(), scales.data(), format == Format::int8 ? nullptr : zeros.data()};
+      const Matrix m{format,
+                     4,
+                     inputs,
+                     128,
+                     weight.data(),
+                     scales.data(),
+                     format == Format::int8 ? nullptr : zeros.data()};
       each_way([&](Isa isa) {
         std::vector<char> memory(static_cast<std::size_t>(prepared_bytes(format, inputs)) + 64);
-        char* prepared = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+        char* prepared =
+            memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
         prepare_rows(isa, m, x.data(), 1, prepared);
         float to[4];
         multiply_rows(isa, m, prepared, 1, 0, 4, to, 4);
         const float want = sign * inputs * (format == Format::int8 ? -128.0F : 15.0F);
-        for (const float each : to) EXPECT_NEAR(each, want, 1e-4F * std::abs(want)) << to_string(isa);
+        for (const float each : to)
+          EXPECT_NEAR(each, want, 1e-4F * std::abs(want)) << to_string(isa);
       });
     }
 }

@@ -50,7 +50,8 @@ TEST(InferenceTeam, AloneIsOnceAndSeen) {
   const auto caller = std::this_thread::get_id();
   run_threads(3, [&](Team& team) {
     for (int round = 1; round <= 100; ++round) {
-      const bool well = team.alone([&] { value += std::this_thread::get_id() == caller ? 1 : 1000; });
+      const bool well =
+          team.alone([&] { value += std::this_thread::get_id() == caller ? 1 : 1000; });
       if (!well || value != round) ++wrong;
       team.tasks(3, [](std::int64_t) {});
     }
@@ -74,7 +75,9 @@ TEST(InferenceTeam, AnErrorEndsAllAndReachesTheCaller) {
     EXPECT_EQ(told, threads);
     EXPECT_EQ(again, 0);
   }
-  const auto fails = [](Team& team) { team.alone([] { throw std::runtime_error("a rank has died"); }); };
+  const auto fails = [](Team& team) {
+    team.alone([] { throw std::runtime_error("a rank has died"); });
+  };
   EXPECT_THROW(run_team(1, fails), std::runtime_error);
 }
 

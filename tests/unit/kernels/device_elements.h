@@ -10,7 +10,8 @@ struct DeviceHalf {
   std::uint16_t bits;
 
   DeviceHalf() = default;
-  explicit DeviceHalf(float value) : bits(static_cast<std::uint16_t>(to_bits(static_cast<double>(value), element))) {}
+  explicit DeviceHalf(float value)
+      : bits(static_cast<std::uint16_t>(to_bits(static_cast<double>(value), element))) {}
   explicit operator float() const { return static_cast<float>(from_bits(bits, element)); }
 };
 using DeviceBf16 = DeviceHalf<Element::bf16>;
@@ -31,7 +32,8 @@ void with_device_types(Element param, Element grad, Element state, const Call& c
   if (param == Element::f32) return call(float(), float(), float());
   with_device_type(param, [&](auto p) {
     using P = decltype(p);
-    if (grad == Element::f32) return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
+    if (grad == Element::f32)
+      return state == Element::f32 ? call(P(), float(), float()) : call(P(), float(), P());
     return state == Element::f32 ? call(P(), P(), float()) : call(P(), P(), P());
   });
 }
@@ -52,7 +54,9 @@ template <typename Byte>
 class Bytes {
  public:
   Bytes(std::int64_t size, std::size_t offset)
-      : size_(static_cast<std::size_t>(size)), offset_(64 + offset), memory_(size_ + offset_ + 64, 0x5a) {}
+      : size_(static_cast<std::size_t>(size)),
+        offset_(64 + offset),
+        memory_(size_ + offset_ + 64, 0x5a) {}
   Byte* data() { return memory_.data() + offset_; }
   std::vector<Byte> values() const {
     const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(offset_);
@@ -78,8 +82,8 @@ inline void fill(Array& array, Random& random, bool positive, bool special) {
 
 inline void expect_same(const Array& ours, const Array& expected, const std::string& what) {
   for (std::int64_t i = 0; i < ours.size(); ++i)
-    ASSERT_TRUE(ours.same(i, expected)) << what << " element " << i << " of " << ours.size() << ": " << ours.get(i)
-                                        << " and " << expected.get(i);
+    ASSERT_TRUE(ours.same(i, expected)) << what << " element " << i << " of " << ours.size() << ": "
+                                        << ours.get(i) << " and " << expected.get(i);
   EXPECT_TRUE(ours.guards_whole()) << what;
 }
 

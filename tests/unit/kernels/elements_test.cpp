@@ -20,8 +20,9 @@ std::vector<std::uint32_t> converted(Isa isa, const std::vector<float>& values, 
     exp_avg.set(i, 0);
     exp_avg_sq.set(i, 0);
   }
-  adam_update(isa, adam_constants({.beta1 = 0}, 1),
-              {params.data(), grads.data(), exp_avg.data(), exp_avg_sq.data(), to, Element::f32, to}, 0, n);
+  adam_update(
+      isa, adam_constants({.beta1 = 0}, 1),
+      {params.data(), grads.data(), exp_avg.data(), exp_avg_sq.data(), to, Element::f32, to}, 0, n);
   std::vector<std::uint32_t> out;
   for (std::int64_t i = 0; i < n; ++i) out.push_back(exp_avg.bits(i));
   return out;
@@ -69,7 +70,9 @@ TEST(Elements, EachSixteenBitNumberIsRead) {
         exp_avg_sq.set(i, 0);
       }
       adam_update(isa, adam_constants({.beta1 = 0}, 1),
-                  {params.data(), grads.data(), exp_avg.data(), exp_avg_sq.data(), from, from, Element::f32}, 0, n);
+                  {params.data(), grads.data(), exp_avg.data(), exp_avg_sq.data(), from, from,
+                   Element::f32},
+                  0, n);
       for (std::int64_t i = 0; i < n; ++i) {
         const double expected = from_bits(static_cast<std::uint32_t>(i), from);
         if (std::isnan(expected)) {

@@ -16,15 +16,16 @@ template <typename Real>
 EvoformerLaunch<Real> launch_of(Case& c) {
   EvoformerLaunch<Real> out{};
   const auto array = [&](Array& values, std::int64_t length) {
-    return EvoformerArray<const void*>{values.data(), c.entries * length * c.heads * c.dim, length * c.heads * c.dim,
-                                       c.heads * c.dim, c.dim};
+    return EvoformerArray<const void*>{values.data(), c.entries * length * c.heads * c.dim,
+                                       length * c.heads * c.dim, c.heads * c.dim, c.dim};
   };
   out.q = array(c.q, c.queries);
   out.k = array(c.k, c.keys);
   out.v = array(c.v, c.keys);
   out.grad = array(c.grad, c.queries);
   if (c.has1) out.bias1 = {c.bias1.data(), c.entries * c.keys, c.keys, 0, 0};
-  if (c.has2) out.bias2 = {c.bias2.data(), c.heads * c.queries * c.keys, 0, c.keys, c.queries * c.keys};
+  if (c.has2)
+    out.bias2 = {c.bias2.data(), c.heads * c.queries * c.keys, 0, c.keys, c.queries * c.keys};
   out.batch = c.batch;
   out.entries = c.entries;
   out.queries = c.queries;
@@ -73,8 +74,9 @@ TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   Random random(72);
   for (int i = 0; i < 18; ++i) {
     Case c = random_case(random, static_cast<Element>(i % 3));
-    with_device_type(c.q.element(),
-                     [&](auto t) { device<decltype(t)>(c, i % 2).compare(c, "device, case " + std::to_string(i)); });
+    with_device_type(c.q.element(), [&](auto t) {
+      device<decltype(t)>(c, i % 2).compare(c, "device, case " + std::to_string(i));
+    });
     if (HasFatalFailure() || HasNonfatalFailure()) return;
   }
 }
@@ -98,7 +100,8 @@ TEST(EvoformerBlocks, DoublesAreDoubles) {
   launch.dq = like(launch.q, wide.dq.data());
   launch.dk = like(launch.k, wide.dk.data());
   launch.dv = like(launch.k, wide.dv.data());
-  launch.lse = {wide.lse.data(), c.entries * c.heads * c.queries, c.heads * c.queries, 1, c.queries};
+  launch.lse = {wide.lse.data(), c.entries * c.heads * c.queries, c.heads * c.queries, 1,
+                c.queries};
   launch.dbias1 = wide.dbias1.data();
   launch.dbias2 = wide.dbias2.data();
   Guarded<double> rows(3 * launch.all_heads() * c.queries), shared(evoformer_shared(c.dim));

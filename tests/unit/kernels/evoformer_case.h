@@ -19,11 +19,14 @@ struct Case {
   Array q, k, v, bias1, bias2, grad;
   bool has1, has2;
 
-  std::int64_t row(std::int64_t b, std::int64_t n, std::int64_t length, std::int64_t l, std::int64_t h) const {
+  std::int64_t row(std::int64_t b, std::int64_t n, std::int64_t length, std::int64_t l,
+                   std::int64_t h) const {
     return (((b * entries + n) * length + l) * heads + h) * dim;
   }
   std::int64_t place1(std::int64_t b, std::int64_t n) const { return (b * entries + n) * keys; }
-  std::int64_t place2(std::int64_t b, std::int64_t h) const { return (b * heads + h) * queries * keys; }
+  std::int64_t place2(std::int64_t b, std::int64_t h) const {
+    return (b * heads + h) * queries * keys;
+  }
   std::int64_t place_lse(std::int64_t b, std::int64_t n, std::int64_t h) const {
     return ((b * entries + n) * heads + h) * queries;
   }
@@ -39,7 +42,8 @@ inline void fill_bias(Array& bias, Random& random, double hidden) {
 }
 
 inline Case random_case(Random& random, Element element) {
-  const std::int64_t batch = random.whole(1, 2), entries = random.whole(1, 3), heads = random.whole(1, 2);
+  const std::int64_t batch = random.whole(1, 2), entries = random.whole(1, 3),
+                     heads = random.whole(1, 2);
   const std::int64_t queries = random.once_in(3) ? random.whole(60, 140) : random.whole(1, 40);
   const std::int64_t keys = random.once_in(3) ? random.whole(240, 300) : random.whole(1, 70);
   const std::int64_t dim = random.once_in(2) ? 16 * random.whole(1, 3) : random.whole(1, 40);
@@ -69,7 +73,8 @@ inline Case random_case(Random& random, Element element) {
     // With such a mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
     // is not.
     for (Array* coarse : {&out.q, &out.k, &out.bias2})
-      for (std::int64_t i = 0; i < coarse->size(); ++i) coarse->set(i, std::round(4 * coarse->get(i)) / 4);
+      for (std::int64_t i = 0; i < coarse->size(); ++i)
+        coarse->set(i, std::round(4 * coarse->get(i)) / 4);
     for (std::int64_t i = 0; i < out.bias1.size(); ++i) out.bias1.set(i, -16384);
     out.scale = 0.25;
     out.has1 = true;
@@ -101,13 +106,15 @@ inline Result plain(const Case& c, Element rounding) {
           for (std::int64_t key = 0; key < c.keys; ++key) {
             const std::int64_t k = c.row(b, n, c.keys, key, h);
             double score = 0;
-            for (std::int64_t i = 0; i < c.dim; ++i) score += c.q.get(q + i) * c.scale * c.k.get(k + i);
+            for (std::int64_t i = 0; i < c.dim; ++i)
+              score += c.q.get(q + i) * c.scale * c.k.get(k + i);
             if (c.has1) score += c.bias1.get(c.place1(b, n) + key);
             if (c.has2) score += c.bias2.get(c.place2(b, h) + query * c.keys + key);
             at(weights, key) = score;
             most = std::max(most, score);
           }
-          for (double& weight : weights) sum += weight = most == -infinity ? 0 : std::exp(weight - most);
+          for (double& weight : weights)
+            sum += weight = most == -infinity ? 0 : std::exp(weight - most);
           at(r.lse, c.place_lse(b, n, h) + query) = sum == 0 ? -infinity : most + std::log(sum);
           for (double& weight : weights) weight = sum == 0 ? 0 : weight / sum;
           for (std::int64_t i = 0; i < c.dim; ++i) {
@@ -115,7 +122,8 @@ inline Result plain(const Case& c, Element rounding) {
             for (std::int64_t key = 0; key < c.keys; ++key)
               value += at(weights, key) * c.v.get(c.row(b, n, c.keys, key, h) + i);
             at(r.out, q + i) = value;
-            shared += (rounding == Element::f32 ? value : rounded(value, rounding)) * c.grad.get(q + i);
+            shared +=
+                (rounding == Element::f32 ? value : rounded(value, rounding)) * c.grad.get(q + i);
           }
           for (std::int64_t key = 0; key < c.keys; ++key) {
             const std::int64_t k = c.row(b, n, c.keys, key, h);
@@ -144,7 +152,8 @@ struct Guarded {
 
   explicit Guarded(std::int64_t count)
       : size(static_cast<std::size_t>(count)),
-        memory(static_cast<Real*>(std::aligned_alloc(64, (size * sizeof(Real) + 191) / 64 * 64)), &std::free) {
+        memory(static_cast<Real*>(std::aligned_alloc(64, (size * sizeof(Real) + 191) / 64 * 64)),
+               &std::free) {
     std::fill_n(memory.get(), size, std::numeric_limits<Real>::quiet_NaN());
     std::memset(end(), 0xa5, 64);
   }
@@ -166,7 +175,8 @@ struct Guarded {
   }
 };
 
-inline void expect_near(const Array& ours, const std::vector<double>& want, double error, const std::string& what) {
+inline void expect_near(const Array& ours, const std::vector<double>& want, double error,
+                        const std::string& what) {
   for (std::int64_t i = 0; i < ours.size(); ++i) {
     const double right = want[static_cast<std::size_t>(i)];
     ASSERT_NEAR(ours.get(i), right, error * (1 + std::abs(right))) << what << " element " << i;
@@ -206,8 +216,10 @@ struct Outputs {
     expect_near(dv, want.dv, error, what + " dv");
     // Sums of unrounded terms, except for the part that a query's keys share, which comes from the
     // rounded result.
-    if (c.has1) shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
-    if (c.has2) dbias2.expect_near(want.dbias2, element == Element::f32 ? 1e-4 : error, what + " dbias2");
+    if (c.has1)
+      shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
+    if (c.has2)
+      dbias2.expect_near(want.dbias2, element == Element::f32 ? 1e-4 : error, what + " dbias2");
   }
 };
 

@@ -29,8 +29,10 @@ struct Packed {
 Packed pack(const std::vector<Fp16>& from) {
   Packed out{std::vector<std::uint8_t>(from.size() / 4 + 8, guard),
              std::vector<std::uint8_t>(from.size() / 2 + 8, guard), -1};
-  out.bad = to_six_bits(from.data(), static_cast<std::int64_t>(from.size()), out.two.data(), out.four.data());
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(out.two.end()[-1 - i] == guard && out.four.end()[-1 - i] == guard);
+  out.bad = to_six_bits(from.data(), static_cast<std::int64_t>(from.size()), out.two.data(),
+                        out.four.data());
+  for (int i = 0; i < 8; ++i)
+    EXPECT_TRUE(out.two.end()[-1 - i] == guard && out.four.end()[-1 - i] == guard);
   return out;
 }
 
@@ -61,9 +63,9 @@ TEST(SixBits, EveryCodeInEveryPlace) {
 // accepted.
 TEST(SixBits, HalvesBetweenAndBeyond) {
   for (int half = 0; half < 1 << 16; ++half) {
-    const double size =
-        static_cast<double>((half & 0x7fff) >> 10 ? std::ldexp(1024 + (half & 1023), (half >> 10 & 31) - 25)
-                                                  : std::ldexp(half & 1023, -24));
+    const double size = static_cast<double>(
+        (half & 0x7fff) >> 10 ? std::ldexp(1024 + (half & 1023), (half >> 10 & 31) - 25)
+                              : std::ldexp(half & 1023, -24));
     std::vector<Fp16> from(six_block, Fp16{0});
     from[static_cast<std::size_t>(half % six_block)].bits = static_cast<std::uint16_t>(half);
     const Packed packed = pack(from);

@@ -72,9 +72,11 @@ void run_attention_step(const AttentionLaunch<Real>& launch, Run run) {
     for (std::thread& thread : threads) thread.join();
   } else {
     for (std::int64_t task = plan.tasks; task-- > 0;)
-      attention_task<T, Real, step>(launch, plan, AttentionLanes{run == Run::backwards}, memory.fresh(), task);
+      attention_task<T, Real, step>(launch, plan, AttentionLanes{run == Run::backwards},
+                                    memory.fresh(), task);
   }
-  EXPECT_TRUE(memory.whole()) << "written behind the shared memory of step " << static_cast<int>(step);
+  EXPECT_TRUE(memory.whole()) << "written behind the shared memory of step "
+                              << static_cast<int>(step);
 }
 
 template <typename T, typename Real>

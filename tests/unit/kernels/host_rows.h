@@ -17,7 +17,8 @@ template <typename Real>
 class RowMemory {
  public:
   explicit RowMemory(std::int64_t count)
-      : count_(static_cast<std::size_t>(count)), memory_(count_ + 8, std::numeric_limits<Real>::quiet_NaN()) {}
+      : count_(static_cast<std::size_t>(count)),
+        memory_(count_ + 8, std::numeric_limits<Real>::quiet_NaN()) {}
   Real* fresh() {
     std::fill(memory_.begin(), memory_.end(), std::numeric_limits<Real>::quiet_NaN());
     return memory_.data();
@@ -34,23 +35,26 @@ class RowMemory {
 
 template <typename T>
 void run_add_norm(const AddNorm<T>& pass, std::int64_t rows, bool backwards) {
-  const bool wide =
-      are_wide<T>(pass.columns, pass.product, pass.bias, pass.residual, pass.sum, pass.out, pass.weight, pass.shift);
+  const bool wide = are_wide<T>(pass.columns, pass.product, pass.bias, pass.residual, pass.sum,
+                                pass.out, pass.weight, pass.shift);
   RowMemory<typename RealOf<T>::type> shared(add_norm_shared(pass.columns, Sixteen<T>::count));
-  for (std::int64_t row = rows; row-- > 0;) add_norm_block(pass, wide, row, RowLanes{backwards}, shared.fresh());
+  for (std::int64_t row = rows; row-- > 0;)
+    add_norm_block(pass, wide, row, RowLanes{backwards}, shared.fresh());
   EXPECT_TRUE(shared.whole()) << "written behind the shared memory of add_norm";
 }
 
 template <typename T>
-void run_norm_grad(const NormGrad<T>& pass, std::int64_t rows, typename RealOf<T>::type* parts, bool backwards) {
+void run_norm_grad(const NormGrad<T>& pass, std::int64_t rows, typename RealOf<T>::type* parts,
+                   bool backwards) {
   using Real = typename RealOf<T>::type;
-  const bool wide = are_wide<T>(pass.columns, pass.grad, pass.sum, pass.out, pass.weight, pass.shift, pass.plus,
-                                pass.grad_sum, pass.grad_product);
+  const bool wide = are_wide<T>(pass.columns, pass.grad, pass.sum, pass.out, pass.weight,
+                                pass.shift, pass.plus, pass.grad_sum, pass.grad_product);
   const RowParts division = norm_parts(rows);
   RowMemory<Real> shared(norm_grad_shared(pass.columns, sizeof(Real)));
   for (std::int64_t part = division.count; part-- > 0;)
-    norm_grad_block(pass, wide, rows, division.each, part, sums_are_shared(pass.columns, sizeof(Real)),
-                    RowLanes{backwards}, shared.fresh(), parts);
+    norm_grad_block(pass, wide, rows, division.each, part,
+                    sums_are_shared(pass.columns, sizeof(Real)), RowLanes{backwards},
+                    shared.fresh(), parts);
   EXPECT_TRUE(shared.whole()) << "written behind the shared memory of norm_grad";
 }
 
@@ -63,20 +67,23 @@ void run_gelu(const Gelu<T>& pass, std::int64_t rows) {
 }
 
 template <typename T>
-void run_gelu_grad(const Gelu<T>& pass, T* grad, std::int64_t rows, typename RealOf<T>::type* parts) {
+void run_gelu_grad(const Gelu<T>& pass, T* grad, std::int64_t rows,
+                   typename RealOf<T>::type* parts) {
   const RowParts division = column_parts(rows);
   for (std::int64_t block = division.count * column_strips<T>(pass.columns); block-- > 0;)
     for (int lane = row_lanes; lane-- > 0;)
-      gelu_grad_block(pass, grad, are_wide<T>(pass.columns, pass.from, pass.bias, grad), rows, division.each, block,
-                      lane, parts);
+      gelu_grad_block(pass, grad, are_wide<T>(pass.columns, pass.from, pass.bias, grad), rows,
+                      division.each, block, lane, parts);
 }
 
 template <typename T>
-void run_column_sums(const T* from, std::int64_t columns, std::int64_t rows, typename RealOf<T>::type* parts) {
+void run_column_sums(const T* from, std::int64_t columns, std::int64_t rows,
+                     typename RealOf<T>::type* parts) {
   const RowParts division = column_parts(rows);
   for (std::int64_t block = division.count * column_strips<T>(columns); block-- > 0;)
     for (int lane = row_lanes; lane-- > 0;)
-      column_sums_block(from, columns, are_wide<T>(columns, from), rows, division.each, block, lane, parts);
+      column_sums_block(from, columns, are_wide<T>(columns, from), rows, division.each, block, lane,
+                        parts);
 }
 
 template <typename T>

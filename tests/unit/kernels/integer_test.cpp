@@ -21,7 +21,14 @@ struct Case {
 
   std::int64_t width() const { return asymmetric ? 2 : 1; }
   QuantizeJob job(Codes& to, Array& params) {
-    return {from.data(), from.element(), bits, asymmetric, group, to.data(), static_cast<float*>(params.data()), order};
+    return {from.data(),
+            from.element(),
+            bits,
+            asymmetric,
+            group,
+            to.data(),
+            static_cast<float*>(params.data()),
+            order};
   }
 };
 
@@ -34,7 +41,9 @@ Case random_case(Random& random, bool special) {
     order = {random.whole(1, 2), random.whole(1, 2), random.whole(1, 2), random.whole(1, 3), true};
     groups = order.contiguous * order.slices * order.nodes * order.devices;
   }
-  Case out{bits, random.once_in(2), groups, group, order, Array(random.element(), groups * group, random.offset())};
+  Case out{bits,   random.once_in(2),
+           groups, group,
+           order,  Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
   // Adjacent numbers without a midpoint between them, so codes are clamped at both ends.
   const bool near = random.once_in(8);
@@ -67,7 +76,8 @@ Result made_by(Case& arguments, const Run& run) {
 }
 
 Result quantized(Isa isa, Case& arguments) {
-  return made_by(arguments, [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
+  return made_by(arguments,
+                 [&](const QuantizeJob& job) { quantize_groups(isa, job, 0, arguments.groups); });
 }
 
 /// In two parts, the second first, as threads share a large group.
@@ -76,8 +86,10 @@ Result quantized_in_parts(Isa isa, Case& arguments) {
     for (std::int64_t group = 0; group < arguments.groups; ++group) {
       const std::int64_t begin = group * arguments.group, end = begin + arguments.group,
                          half = begin + arguments.group / 4 * 2;
-      const GroupRange range = joined(range_of_part(isa, job, half, end), range_of_part(isa, job, begin, half));
-      const GroupScale scale = group_scale(range, arguments.bits, arguments.asymmetric, arguments.group == 0);
+      const GroupRange range =
+          joined(range_of_part(isa, job, half, end), range_of_part(isa, job, begin, half));
+      const GroupScale scale =
+          group_scale(range, arguments.bits, arguments.asymmetric, arguments.group == 0);
       quantize_part(isa, job, scale, group, half, end);
       quantize_part(isa, job, scale, group, begin, half);
     }
@@ -105,7 +117,8 @@ TEST(Quantizer, AllKernelsMakeTheSameCodes) {
     for (const Isa isa : sets()) {
       expect_same(quantized(isa, arguments), expected, to_string(isa));
       if (arguments.group > 0)
-        expect_same(quantized_in_parts(isa, arguments), expected, std::string(to_string(isa)) + " parts");
+        expect_same(quantized_in_parts(isa, arguments), expected,
+                    std::string(to_string(isa)) + " parts");
     }
     expect_same(quantized_on_device(arguments, false), expected, "device");
     expect_same(quantized_on_device(arguments, true), expected, "device, backwards");
@@ -140,15 +153,16 @@ TEST(Quantizer, CodesAreTheFormats) {
         most = std::max(most, std::abs(value(k)));
       }
       // As in DeepSpeed's kernels; nothing overflows here.
-      const float scale =
-          arguments.asymmetric ? (high == low ? 1 : levels / (high - low)) : (most == 0 ? 1 : levels / (2 * most));
+      const float scale = arguments.asymmetric ? (high == low ? 1 : levels / (high - low))
+                                               : (most == 0 ? 1 : levels / (2 * most));
       const float offset = arguments.asymmetric ? (high + low) / 2 : 0;
       EXPECT_EQ(made.params.get(group * arguments.width()), 1 / scale);
       if (arguments.asymmetric) {
         EXPECT_EQ(made.params.get(group * 2 + 1), offset);
       }
       for (std::int64_t k = 0; k < arguments.group; ++k) {
-        const float code = std::clamp(std::nearbyint((value(k) - offset) * scale), -levels / 2, levels / 2 - 1);
+        const float code =
+            std::clamp(std::nearbyint((value(k) - offset) * scale), -levels / 2, levels / 2 - 1);
         ASSERT_EQ(code_in(made.codes, arguments.bits, group * arguments.group + k), code)
             << k << " of " << arguments.group;
       }
@@ -156,7 +170,8 @@ TEST(Quantizer, CodesAreTheFormats) {
   }
 }
 
-Array dequantized(Isa isa, const Case& arguments, Result& made, Element element, std::size_t offset, bool past) {
+Array dequantized(Isa isa, const Case& arguments, Result& made, Element element, std::size_t offset,
+                  bool past) {
   Array out(element, arguments.groups * arguments.group, offset);
   const DequantizeJob job{made.codes.data(),
                           arguments.bits,
@@ -187,14 +202,17 @@ TEST(Quantizer, AllKernelsReadTheSameValues) {
     for (std::int64_t k = 0; k < expected.size(); ++k) {
       const std::int64_t at = k / arguments.group * arguments.width();
       const double value =
-          std::fma(static_cast<float>(code_in(made.codes, arguments.bits, k)), static_cast<float>(made.params.get(at)),
+          std::fma(static_cast<float>(code_in(made.codes, arguments.bits, k)),
+                   static_cast<float>(made.params.get(at)),
                    arguments.asymmetric ? static_cast<float>(made.params.get(at + 1)) : 0.0F);
       const double wanted = rounded(value, element);
-      ASSERT_TRUE(std::isnan(wanted) ? std::isnan(expected.get(k)) : expected.get(k) == wanted) << k << " " << value;
+      ASSERT_TRUE(std::isnan(wanted) ? std::isnan(expected.get(k)) : expected.get(k) == wanted)
+          << k << " " << value;
     }
     for (const Isa isa : sets())
       for (const bool past : {false, true})
-        op_tests::expect_same(dequantized(isa, arguments, made, element, offset, past), expected, to_string(isa));
+        op_tests::expect_same(dequantized(isa, arguments, made, element, offset, past), expected,
+                              to_string(isa));
     Array device(element, expected.size(), offset);
     const DequantizeJob job{made.codes.data(),
                             arguments.bits,
@@ -241,12 +259,15 @@ TEST(Quantizer, TheEndsOfFloatsRange) {
   for (const Isa isa : sets())
     for (const bool asymmetric : {false, true}) {
       Case large{8, asymmetric, 1, 4, {}, Array(Element::f32, 4, 0)};
-      for (const auto& [i, value] : {std::pair(0, -most), {1, most}, {2, 0.0}, {3, most / 2}}) large.from.set(i, value);
+      for (const auto& [i, value] : {std::pair(0, -most), {1, most}, {2, 0.0}, {3, most / 2}})
+        large.from.set(i, value);
       Result made = quantized(isa, large);
       const Array read = dequantized(isa, large, made, Element::f32, 0, false);
-      for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(read.get(i) / most, large.from.get(i) / most, 0.008);
+      for (std::int64_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(read.get(i) / most, large.from.get(i) / most, 0.008);
       Case small{8, asymmetric, 1, 4, {}, Array(Element::f32, 4, 0)};
-      for (std::int64_t i = 0; i < 4; ++i) small.from.set(i, (static_cast<double>(i) - 1) * 0x1p-149);
+      for (std::int64_t i = 0; i < 4; ++i)
+        small.from.set(i, (static_cast<double>(i) - 1) * 0x1p-149);
       Result zeros = quantized(isa, small);
       const Array near = dequantized(isa, small, zeros, Element::f32, 0, false);
       for (std::int64_t i = 0; i < 4; ++i) EXPECT_NEAR(near.get(i), small.from.get(i), 0x1p-147);
@@ -264,8 +285,8 @@ struct Reduction {
   Result made_by(const Run& run) {
     Codes to(size * bits / 8, 5);
     Array params(Element::f32, group == 0 ? 0 : size / group * (asymmetric ? 2 : 1), 0);
-    run(ReduceJob{from.data(), static_cast<float*>(from_params.data()), tensors, size, in_group, bits, asymmetric,
-                  group, to.data(), static_cast<float*>(params.data())});
+    run(ReduceJob{from.data(), static_cast<float*>(from_params.data()), tensors, size, in_group,
+                  bits, asymmetric, group, to.data(), static_cast<float*>(params.data())});
     EXPECT_TRUE(to.guards_whole());
     return {to.values(), params};
   }
@@ -277,14 +298,17 @@ Reduction random_reduction(Random& random) {
   const std::int64_t tensors = random.whole(1, 5), unit = random.whole(1, 40) * 2;
   const std::int64_t in_group = unit * random.whole(1, 3), groups = random.whole(1, 4);
   // Occasionally a group that exceeds the scratch memory.
-  const std::int64_t size = in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
+  const std::int64_t size =
+      in_group * groups * unit * (random.once_in(20) ? 2 + reduce_scratch / unit : 1);
   const std::int64_t group = random.once_in(2) ? size : in_group * groups;
   const std::int64_t in_groups = tensors * size / in_group;
-  Reduction out{bits,     asymmetric, tensors, size,
-                in_group, group,      {},      Array(Element::f32, in_groups * (asymmetric ? 2 : 1), 0)};
+  Reduction out{
+      bits,     asymmetric, tensors, size,
+      in_group, group,      {},      Array(Element::f32, in_groups * (asymmetric ? 2 : 1), 0)};
   for (std::int64_t i = 0; i < tensors * size * bits / 8; ++i)
     out.from.push_back(static_cast<std::int8_t>(random.whole(-128, 127)));
-  for (std::int64_t i = 0; i < out.from_params.size(); ++i) out.from_params.set(i, random.value(-2, 0));
+  for (std::int64_t i = 0; i < out.from_params.size(); ++i)
+    out.from_params.set(i, random.value(-2, 0));
   return out;
 }
 
@@ -294,30 +318,40 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
     Reduction arguments = random_reduction(random);
-    const std::int64_t groups = arguments.size / arguments.group, width = arguments.asymmetric ? 2 : 1;
+    const std::int64_t groups = arguments.size / arguments.group,
+                       width = arguments.asymmetric ? 2 : 1;
     std::vector<float> scratch(reduce_scratch);
     // The sum, quantized like any tensor.
-    Case sum{arguments.bits, arguments.asymmetric, groups, arguments.group, {}, Array(Element::f32, arguments.size, 0)};
+    Case sum{arguments.bits,
+             arguments.asymmetric,
+             groups,
+             arguments.group,
+             {},
+             Array(Element::f32, arguments.size, 0)};
     for (std::int64_t k = 0; k < arguments.size; ++k) {
       float all = 0;
       for (std::int64_t tensor = 0; tensor < arguments.tensors; ++tensor) {
         const std::int64_t at = (tensor * arguments.size + k) / arguments.in_group * width;
-        const float value =
-            std::fma(static_cast<float>(code_in(arguments.from, arguments.bits, tensor * arguments.size + k)),
-                     static_cast<float>(arguments.from_params.get(at)),
-                     arguments.asymmetric ? static_cast<float>(arguments.from_params.get(at + 1)) : 0.0F);
+        const float value = std::fma(
+            static_cast<float>(
+                code_in(arguments.from, arguments.bits, tensor * arguments.size + k)),
+            static_cast<float>(arguments.from_params.get(at)),
+            arguments.asymmetric ? static_cast<float>(arguments.from_params.get(at + 1)) : 0.0F);
         all = tensor == 0 ? value : all + value;
       }
       sum.from.set(k, all);
     }
     const Result expected = quantized(Isa::scalar, sum);
     for (const Isa isa : sets())
-      expect_same(arguments.made_by([&](const ReduceJob& job) { reduce_groups(isa, job, 0, groups, scratch.data()); }),
+      expect_same(arguments.made_by([&](const ReduceJob& job) {
+        reduce_groups(isa, job, 0, groups, scratch.data());
+      }),
                   expected, to_string(isa));
     if (arguments.size <= 20000)
       expect_same(arguments.made_by([&](const ReduceJob& job) {
         std::vector<GroupRange> lanes(quantizer_lanes);
-        for (std::int64_t group = groups; group-- > 0;) reduce_group_block(job, group, lanes.data(), BlockLanes{true});
+        for (std::int64_t group = groups; group-- > 0;)
+          reduce_group_block(job, group, lanes.data(), BlockLanes{true});
       }),
                   expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -330,10 +364,13 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
   Random random(11);
   for (int i = 0; i < 200; ++i) {
     const int bits = random.once_in(2) ? 8 : 4;
-    const std::int64_t groups = random.whole(1, 5), group = random.whole(1, 60) * 2, size = groups * group;
+    const std::int64_t groups = random.whole(1, 5), group = random.whole(1, 60) * 2,
+                       size = groups * group;
     std::vector<std::uint8_t> from;
-    for (std::int64_t k = 0; k < size * bits / 8; ++k) from.push_back(static_cast<std::uint8_t>(random.whole(0, 255)));
-    Array scales(Element::fp16, groups, 0), least(Element::fp16, groups, 0), expected(Element::fp16, size, 0);
+    for (std::int64_t k = 0; k < size * bits / 8; ++k)
+      from.push_back(static_cast<std::uint8_t>(random.whole(0, 255)));
+    Array scales(Element::fp16, groups, 0), least(Element::fp16, groups, 0),
+        expected(Element::fp16, size, 0);
     for (std::int64_t g = 0; g < groups; ++g) {
       scales.set(g, random.once_in(10) ? random.special() : random.value(-1, 3));
       least.set(g, random.value(-2, 1));
@@ -349,8 +386,8 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
     for (std::int64_t k = 0; k < size; ++k) {
       const int byte = from[static_cast<std::size_t>(bits == 8 ? k : k / 2)];
       const int code = bits == 8 ? byte : k % 2 == 0 ? byte / 16 : byte % 16;
-      const double quotient =
-          rounded(static_cast<float>(code) / static_cast<float>(scales.get(k / group)), Element::fp16);
+      const double quotient = rounded(
+          static_cast<float>(code) / static_cast<float>(scales.get(k / group)), Element::fp16);
       expected.set(k, static_cast<float>(quotient) + static_cast<float>(least.get(k / group)));
     }
     for (const Isa isa : sets()) {
@@ -371,7 +408,8 @@ TEST(Quantizer, HalvesAreRoundedAfterEachStep) {
 TEST(Quantizer, SwizzledOrder) {
   const GroupOrder two_nodes{1, 1, 2, 4, true};
   std::vector<std::int64_t> found(8);
-  for (std::int64_t group = 0; group < 8; ++group) found[static_cast<std::size_t>(place_of(two_nodes, group))] = group;
+  for (std::int64_t group = 0; group < 8; ++group)
+    found[static_cast<std::size_t>(place_of(two_nodes, group))] = group;
   EXPECT_EQ(found, (std::vector<std::int64_t>{0, 4, 1, 5, 2, 6, 3, 7}));
   // Two slices of three groups: the first halves of all partitions precede the second halves.
   const GroupOrder sliced{3, 2, 2, 1, true};

@@ -34,7 +34,8 @@ Case random_case(Random& random, bool special) {
   const Element param = random.element();
   const Element state = random.beside(param);
   const Element grad = param == Element::f32 ? random.element() : random.beside(param);
-  const std::int64_t n = random.once_in(2) ? random.length() : random.whole(0, 3 * lamb_block + 300);
+  const std::int64_t n =
+      random.once_in(2) ? random.length() : random.whole(0, 3 * lamb_block + 300);
   Case out{Array(param, n, random.offset()),
            Array(grad, n, random.offset()),
            Array(state, n, random.offset()),
@@ -69,7 +70,8 @@ LambRate cpu_step(Isa isa, const LambConstants& constants, Case& arguments) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts;
   for (std::int64_t begin = 0; begin < size; begin += lamb_block)
-    parts.push_back(lamb_moments(isa, constants, arguments.arrays(), begin, std::min(size, begin + lamb_block)));
+    parts.push_back(lamb_moments(isa, constants, arguments.arrays(), begin,
+                                 std::min(size, begin + lamb_block)));
   LambNorms lanes[lamb_lanes];
   lamb_total(parts.data(), static_cast<std::int64_t>(parts.size()), lanes, HostThreads{});
   const LambRate rate = lamb_rate(lanes[0], bounds);
@@ -98,8 +100,8 @@ LambRate device_step(const LambConstants& constants, Case& arguments, const Each
   return rate;
 }
 
-void expect_same(const Case& ours, const Case& expected, const LambRate& rate, const LambRate& expected_rate,
-                 const std::string& what) {
+void expect_same(const Case& ours, const Case& expected, const LambRate& rate,
+                 const LambRate& expected_rate, const std::string& what) {
   EXPECT_TRUE(std::bit_cast<std::uint32_t>(rate.coefficient) ==
                   std::bit_cast<std::uint32_t>(expected_rate.coefficient) ||
               (std::isnan(rate.coefficient) && std::isnan(expected_rate.coefficient)))
@@ -128,11 +130,12 @@ TEST(Lamb, AllKernelsHaveTheSameBits) {
     }
     const auto on_device = [&](auto p, auto g, auto s) {
       Case ours = begin;
-      const LambRate found = device_step<decltype(p), decltype(g), decltype(s)>(constants, ours, HostThreads{});
+      const LambRate found =
+          device_step<decltype(p), decltype(g), decltype(s)>(constants, ours, HostThreads{});
       expect_same(ours, expected, found, rate, "device");
       Case other = begin;
-      const LambRate backwards =
-          device_step<decltype(p), decltype(g), decltype(s)>(constants, other, HostThreadsBackwards{});
+      const LambRate backwards = device_step<decltype(p), decltype(g), decltype(s)>(
+          constants, other, HostThreadsBackwards{});
       expect_same(other, expected, backwards, rate, "device, backwards");
     };
     if (begin.p.element() == Element::f32)
@@ -170,8 +173,9 @@ TEST(Lamb, IsNearToExactArithmetic) {
     EXPECT_NEAR(rate.coefficient, ratio, 1e-4 * ratio);
     for (std::int64_t j = 0; j < before.p.size(); ++j) {
       const double p = before.p.get(j) - bounds.step_size * ratio * u[static_cast<std::size_t>(j)];
-      const double allowed = 1e-6 * std::abs(before.p.get(j)) +
-                             1e-3 * bounds.step_size * ratio * std::abs(u[static_cast<std::size_t>(j)]) + 1e-7;
+      const double allowed =
+          1e-6 * std::abs(before.p.get(j)) +
+          1e-3 * bounds.step_size * ratio * std::abs(u[static_cast<std::size_t>(j)]) + 1e-7;
       EXPECT_NEAR(arguments.p.get(j), p, allowed);
       if (arguments.has_copy) {
         EXPECT_EQ(arguments.copy.get(j), rounded(arguments.p.get(j), arguments.copy.element()));

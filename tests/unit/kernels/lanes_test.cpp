@@ -53,7 +53,8 @@ TEST(Lanes, VectorsOfFloats) {
         for (const int offset : {0, 1}) {
           float to[8];
           load_floats<8>(from + offset, there, offset == 0, to);
-          for (int i = 0; i < 8; ++i) EXPECT_EQ(to[i], i < there ? static_cast<float>(i + 1 + offset) : 0.0F);
+          for (int i = 0; i < 8; ++i)
+            EXPECT_EQ(to[i], i < there ? static_cast<float>(i + 1 + offset) : 0.0F);
         }
     });
 }

@@ -28,8 +28,9 @@ Case random_case(Random& random) {
   const std::int64_t n = random.length();
   const bool specials = random.once_in(2);
   const Numbers o = random_numbers(random);
-  Case out{o, lion_constants(o.lr, o.beta1, o.beta2, o.weight_decay), Array(param, n, random.offset()),
-           Array(random.beside(param), n, random.offset()), Array(random.beside(param), n, random.offset())};
+  Case out{o, lion_constants(o.lr, o.beta1, o.beta2, o.weight_decay),
+           Array(param, n, random.offset()), Array(random.beside(param), n, random.offset()),
+           Array(random.beside(param), n, random.offset())};
   for (std::int64_t i = 0; i < n; ++i) {
     out.params.set(i, random.value(-4, 2));
     out.grads.set(i, random.value(-8, 1));
@@ -45,15 +46,15 @@ void expect_same(const Case& a, const Case& b, const std::string& what) {
   ASSERT_TRUE(a.params.guards_whole() && a.state.guards_whole()) << what;
   for (std::int64_t i = 0; i < a.params.size(); ++i)
     ASSERT_TRUE(a.params.same(i, b.params) && a.state.same(i, b.state))
-        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i) << " and "
-        << b.params.get(i) << ", state " << a.state.get(i) << " and " << b.state.get(i);
+        << what << ", element " << i << " of " << a.params.size() << ": " << a.params.get(i)
+        << " and " << b.params.get(i) << ", state " << a.state.get(i) << " and " << b.state.get(i);
 }
 
 void run(Isa isa, Case& of, std::int64_t begin, std::int64_t end) {
-  lion_update(
-      isa, of.constants,
-      {of.params.data(), of.grads.data(), of.state.data(), of.params.element(), of.grads.element(), of.state.element()},
-      begin, end);
+  lion_update(isa, of.constants,
+              {of.params.data(), of.grads.data(), of.state.data(), of.params.element(),
+               of.grads.element(), of.state.element()},
+              begin, end);
 }
 
 /// The formulas of lion_kernels.h in float, one operation at a time.
@@ -112,7 +113,8 @@ TEST(CpuLion, StaysWithinTheStatedErrorOfDouble) {
       const double c_size = std::abs(o.beta1 * m) + std::abs((1 - o.beta1) * g);
       if (std::abs(c) > 4 * u * c_size + 0x1p-148) {  // otherwise its sign depends on rounding
         ASSERT_NEAR(after.params.get(i), p * (1 - o.lr * o.weight_decay) - std::copysign(o.lr, c),
-                    4 * u * (std::abs(p) + o.lr) + rounding(std::abs(p) + o.lr, after.params.element()) + 0x1p-148)
+                    4 * u * (std::abs(p) + o.lr) +
+                        rounding(std::abs(p) + o.lr, after.params.element()) + 0x1p-148)
             << "case " << round << " element " << i;
       }
       ASSERT_NEAR(after.state.get(i), o.beta2 * m + (1 - o.beta2) * g,

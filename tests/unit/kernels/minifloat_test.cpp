@@ -21,7 +21,9 @@ struct Case {
   std::uint64_t seed;
   Array from;
 
-  ToFloatsJob job(Rows& to) { return {from.data(), from.element(), format, group, to.data(), stochastic, seed}; }
+  ToFloatsJob job(Rows& to) {
+    return {from.data(), from.element(), format, group, to.data(), stochastic, seed};
+  }
   std::int64_t bytes() const { return row_bytes(format, group); }
 };
 
@@ -43,7 +45,8 @@ Case random_case(Random& random, bool special) {
   return out;
 }
 
-std::vector<std::uint8_t> made_by(Case& arguments, const std::function<void(const ToFloatsJob&)>& run) {
+std::vector<std::uint8_t> made_by(Case& arguments,
+                                  const std::function<void(const ToFloatsJob&)>& run) {
   Rows to(arguments.groups * arguments.bytes(), 3);
   run(arguments.job(to));
   EXPECT_TRUE(to.guards_whole());
@@ -51,7 +54,8 @@ std::vector<std::uint8_t> made_by(Case& arguments, const std::function<void(cons
 }
 
 std::vector<std::uint8_t> quantized(Isa isa, Case& arguments) {
-  return made_by(arguments, [&](const ToFloatsJob& job) { to_floats(isa, job, 0, arguments.groups); });
+  return made_by(arguments,
+                 [&](const ToFloatsJob& job) { to_floats(isa, job, 0, arguments.groups); });
 }
 
 std::int32_t code_in(const std::uint8_t* row, FloatFormat format, std::int64_t i) {
@@ -73,7 +77,8 @@ double number(FloatFormat f, std::int32_t code) {
   const int exponent_bits = f.bits - f.mantissa - 1, bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = (code >> f.mantissa) & ((1 << exponent_bits) - 1);
   const double fraction = std::ldexp(code & ((1 << f.mantissa) - 1), -f.mantissa);
-  const double size = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  const double size =
+      exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
   return code >> (f.bits - 1) ? -size : size;
 }
 
@@ -82,8 +87,8 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
     // Processors produce different NaNs for a step.
-    const std::size_t row =
-        i / static_cast<std::size_t>(arguments.bytes()) * static_cast<std::size_t>(arguments.bytes());
+    const std::size_t row = i / static_cast<std::size_t>(arguments.bytes()) *
+                            static_cast<std::size_t>(arguments.bytes());
     if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
         !std::isnan(step_of(expected.data() + row, arguments.format, arguments.group)))
       return false;
@@ -98,9 +103,11 @@ TEST(FpQuantizer, AllKernelsMakeTheSameRows) {
   for (int i = 0; i < 400; ++i) {
     Case arguments = random_case(random, random.once_in(2));
     const auto expected = quantized(Isa::scalar, arguments);
-    const std::string what = std::to_string(arguments.format.bits) + " bits, group " + std::to_string(arguments.group);
+    const std::string what =
+        std::to_string(arguments.format.bits) + " bits, group " + std::to_string(arguments.group);
     for (const Isa isa : sets())
-      ASSERT_TRUE(same_bytes(quantized(isa, arguments), expected, arguments)) << what << " " << to_string(isa);
+      ASSERT_TRUE(same_bytes(quantized(isa, arguments), expected, arguments))
+          << what << " " << to_string(isa);
     for (const bool backwards : {false, true}) {
       const auto device = made_by(arguments, [&](const ToFloatsJob& job) {
         std::vector<std::int32_t> lanes(fp_quantizer_lanes);
@@ -125,7 +132,8 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
     EXPECT_EQ(greatest_of(format), greatest[which]);
     EXPECT_EQ(number(format, size_mask_of(format)), greatest[which]);
     std::vector<double> numbers;
-    for (std::int32_t code = 0; code <= size_mask_of(format); ++code) numbers.push_back(number(format, code));
+    for (std::int32_t code = 0; code <= size_mask_of(format); ++code)
+      numbers.push_back(number(format, code));
     for (int i = 0; i < 25; ++i) {
       Case arguments = random_case(random, false);
       arguments.format = format;
@@ -139,17 +147,19 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
         const std::uint8_t* row = rows.data() + g * arguments.bytes();
         float most = 0;
         for (std::int64_t k = 0; k < arguments.group; ++k)
-          most = std::max(most, static_cast<float>(std::abs(arguments.from.get(g * arguments.group + k))));
-        ASSERT_EQ(step_of(row, format, arguments.group), most / static_cast<float>(greatest[which]));
+          most = std::max(
+              most, static_cast<float>(std::abs(arguments.from.get(g * arguments.group + k))));
+        ASSERT_EQ(step_of(row, format, arguments.group),
+                  most / static_cast<float>(greatest[which]));
         for (std::int64_t k = 0; k < arguments.group && most > 0; ++k) {
           const auto y = static_cast<float>(arguments.from.get(g * arguments.group + k)) *
                          (static_cast<float>(greatest[which]) / most);
           const double size = std::abs(static_cast<double>(y));
-          const auto above =
-              static_cast<std::int32_t>(std::lower_bound(numbers.begin(), numbers.end(), size) - numbers.begin());
+          const auto above = static_cast<std::int32_t>(
+              std::lower_bound(numbers.begin(), numbers.end(), size) - numbers.begin());
           std::int32_t code = std::min(above, size_mask_of(format));
-          if (code > 0 &&
-              size - numbers[static_cast<std::size_t>(code - 1)] < numbers[static_cast<std::size_t>(code)] - size)
+          if (code > 0 && size - numbers[static_cast<std::size_t>(code - 1)] <
+                              numbers[static_cast<std::size_t>(code)] - size)
             --code;
           if (std::signbit(y)) code |= 1 << (format.bits - 1);
           ASSERT_EQ(code_in(row, format, k), code) << y << " in " << format.bits << " bits";
@@ -163,18 +173,21 @@ TEST(FpQuantizer, CodesAreTheNearestNumbers) {
 // subnormal ones to even.
 TEST(FpQuantizer, NextToTheMiddle) {
   for (const FloatFormat format : float_formats) {
-    std::vector<std::pair<float, std::int32_t>> wanted{{greatest_of(format), size_mask_of(format)}};  // scale 1
+    std::vector<std::pair<float, std::int32_t>> wanted{
+        {greatest_of(format), size_mask_of(format)}};  // scale 1
     for (std::int32_t code = 0; code < size_mask_of(format); ++code) {
       const auto middle = static_cast<float>((number(format, code) + number(format, code + 1)) / 2);
-      wanted.insert(wanted.end(), {{std::nextafter(middle, 0.0F), code},
-                                   {middle, code < 1 << format.mantissa ? (code + 1) / 2 * 2 : code + 1},
-                                   {std::nextafter(middle, INFINITY), code + 1},
-                                   {static_cast<float>(number(format, code)), code}});
+      wanted.insert(wanted.end(),
+                    {{std::nextafter(middle, 0.0F), code},
+                     {middle, code < 1 << format.mantissa ? (code + 1) / 2 * 2 : code + 1},
+                     {std::nextafter(middle, INFINITY), code + 1},
+                     {static_cast<float>(number(format, code)), code}});
     }
     while (wanted.size() % 8 != 0) wanted.emplace_back(0.0F, 0);
     const auto group = static_cast<std::int64_t>(wanted.size());
     Case arguments{format, 1, group, false, 0, Array(Element::f32, group, 0)};
-    for (std::int64_t i = 0; i < group; ++i) arguments.from.set(i, wanted[static_cast<std::size_t>(i)].first);
+    for (std::int64_t i = 0; i < group; ++i)
+      arguments.from.set(i, wanted[static_cast<std::size_t>(i)].first);
     for (const Isa isa : sets()) {
       const auto row = quantized(isa, arguments);
       for (std::int64_t i = 0; i < group; ++i)
@@ -195,19 +208,21 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     std::vector<std::uint8_t> rows(static_cast<std::size_t>(arguments.groups * arguments.bytes()));
     for (auto& byte : rows) byte = static_cast<std::uint8_t>(random.whole(0, 255));
     for (std::int64_t g = 0; g < arguments.groups; ++g) {
-      const auto step = static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
+      const auto step =
+          static_cast<float>(random.once_in(9) ? random.special() : random.value(-3, 1));
       std::memcpy(rows.data() + (g + 1) * arguments.bytes() - 4, &step, 4);
     }
     // Rows 1 and 2, for the groups 0 and 1.
     Array expected(random.element(), 2 * arguments.group, 0);
     const bool past = random.once_in(2);
     const auto job = [&](Array& to) {
-      return FromFloatsJob{rows.data(), arguments.format, arguments.group, to.data(), to.element(), past};
+      return FromFloatsJob{rows.data(), arguments.format, arguments.group,
+                           to.data(),   to.element(),     past};
     };
     for (std::int64_t k = 0; k < expected.size(); ++k) {
       const std::uint8_t* row = rows.data() + (1 + k / arguments.group) * arguments.bytes();
-      const auto value =
-          static_cast<float>(number(arguments.format, code_in(row, arguments.format, k % arguments.group)));
+      const auto value = static_cast<float>(
+          number(arguments.format, code_in(row, arguments.format, k % arguments.group)));
       expected.set(k, value * step_of(row, arguments.format, arguments.group));
     }
     for (const Isa isa : sets()) {
@@ -220,8 +235,8 @@ TEST(FpQuantizer, AllKernelsReadTheSameNumbers) {
     Array device(expected.element(), expected.size(), 0);
     with_device_type(expected.element(), [&](auto type) {
       for (std::int64_t k = device.size(); k-- > 0;)
-        from_floats_element<decltype(type)>(job(device), 1 + k / arguments.group, k / arguments.group,
-                                            k % arguments.group);
+        from_floats_element<decltype(type)>(job(device), 1 + k / arguments.group,
+                                            k / arguments.group, k % arguments.group);
     });
     op_tests::expect_same(device, expected, "device");
     if (HasFatalFailure() || HasNonfatalFailure()) return;
@@ -238,8 +253,10 @@ TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
     const auto greatest = static_cast<double>(greatest_of(format));
     // Normal and subnormal numbers, a quarter of the way to the next number.
     for (const std::int32_t code : {size_mask_of(format) - 2, 1 << format.mantissa, 1, 0}) {
-      const double low = number(format, code), high = number(format, code + 1), value = low + (high - low) / 4;
-      for (std::int64_t i = 0; i < group; ++i) arguments.from.set(i, i == 0 ? greatest : i % 2 ? value : low);
+      const double low = number(format, code), high = number(format, code + 1),
+                   value = low + (high - low) / 4;
+      for (std::int64_t i = 0; i < group; ++i)
+        arguments.from.set(i, i == 0 ? greatest : i % 2 ? value : low);
       const auto row = quantized(sets().back(), arguments);
       int up = 0;
       for (std::int64_t i = 1; i < group; ++i) {
@@ -251,7 +268,8 @@ TEST(FpQuantizer, StochasticRoundingIsRightOnAverage) {
         ASSERT_TRUE(found == code || found == code + 1) << found << " of " << code;
         up += found == code + 1;
       }
-      EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;  // five standard deviations
+      EXPECT_NEAR(up, group / 8.0, 100)
+          << format.bits << " bits, code " << code;  // five standard deviations
       arguments.seed += 1;
       EXPECT_NE(quantized(sets().back(), arguments), row);
     }

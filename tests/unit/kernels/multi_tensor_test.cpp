@@ -18,10 +18,12 @@ struct Types {
   Element p, g, s;
 };
 
-std::vector<Tensor> random_list(Random& random, const std::vector<std::int64_t>& sizes, const Types& types) {
+std::vector<Tensor> random_list(Random& random, const std::vector<std::int64_t>& sizes,
+                                const Types& types) {
   std::vector<Tensor> out;
   for (const std::int64_t size : sizes) {
-    Tensor made{Array(types.p, size, 0), Array(types.g, size, 0), Array(types.s, size, 0), Array(types.s, size, 0)};
+    Tensor made{Array(types.p, size, 0), Array(types.g, size, 0), Array(types.s, size, 0),
+                Array(types.s, size, 0)};
     fill(made.p, random, false, false);
     fill(made.g, random, false, true);
     fill(made.m, random, false, false);
@@ -49,17 +51,20 @@ constexpr unsigned threads = 32;
 
 /// Runs each block of each launch, the last block first; a device may use any order.
 template <int arrays, typename Address, typename Block>
-int run_launches(const std::vector<std::int64_t>& sizes, const Address& address, const Block& block) {
+int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
+                 const Block& block) {
   int launches = 0;
   const auto start = [&](const Chunks<arrays>& chunks, int blocks, std::size_t) -> const char* {
     ++launches;
     for (int b = blocks; b-- > 0;)
-      for (unsigned thread = 0; thread < threads; ++thread) block(chunks, static_cast<unsigned>(b), thread);
+      for (unsigned thread = 0; thread < threads; ++thread)
+        block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
   // Every tenth tensor is of a different kind than its neighbors.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
-  EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start), nullptr);
+  EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start),
+            nullptr);
   return launches;
 }
 
@@ -79,19 +84,24 @@ TEST(MultiTensor, AdamHasTheBitsOfTheProcessors) {
     const AdamConstants constants = adam_constants(all_options[turn++ % 4], 7);
     const auto address = [&](std::size_t i, int array) -> void* {
       Tensor& t = ours[i];
-      return array == 0 ? t.p.data() : array == 1 ? t.g.data() : array == 2 ? t.m.data() : t.v.data();
+      return array == 0   ? t.p.data()
+             : array == 1 ? t.g.data()
+             : array == 2 ? t.m.data()
+                          : t.v.data();
     };
     with_device_types(types.p, types.g, types.s, [&](auto p, auto g, auto s) {
-      const int launches =
-          run_launches<4>(sizes, address, [&](const Chunks<4>& chunks, unsigned block, unsigned thread) {
-            adam_block<decltype(p), decltype(g), decltype(s)>(chunks, constants, chunk, block, thread, threads);
+      const int launches = run_launches<4>(
+          sizes, address, [&](const Chunks<4>& chunks, unsigned block, unsigned thread) {
+            adam_block<decltype(p), decltype(g), decltype(s)>(chunks, constants, chunk, block,
+                                                              thread, threads);
           });
       EXPECT_GT(launches, 20);
     });
     for (std::size_t i = 0; i < ours.size(); ++i) {
       Tensor& t = expected[i];
-      adam_update(Isa::scalar, constants, {t.p.data(), t.g.data(), t.m.data(), t.v.data(), types.p, types.g, types.s},
-                  0, sizes[i]);
+      adam_update(Isa::scalar, constants,
+                  {t.p.data(), t.g.data(), t.m.data(), t.v.data(), types.p, types.g, types.s}, 0,
+                  sizes[i]);
       expect_same(ours[i].p, t.p, "p of tensor " + std::to_string(i));
       expect_same(ours[i].m, t.m, "m of tensor " + std::to_string(i));
       expect_same(ours[i].v, t.v, "v of tensor " + std::to_string(i));
@@ -113,13 +123,16 @@ TEST(MultiTensor, LionHasTheBitsOfTheProcessors) {
       return array == 0 ? t.p.data() : array == 1 ? t.g.data() : t.m.data();
     };
     with_device_types(types.p, types.g, types.s, [&](auto p, auto g, auto s) {
-      run_launches<3>(sizes, address, [&](const Chunks<3>& chunks, unsigned block, unsigned thread) {
-        lion_block<decltype(p), decltype(g), decltype(s)>(chunks, constants, chunk, block, thread, threads);
-      });
+      run_launches<3>(sizes, address,
+                      [&](const Chunks<3>& chunks, unsigned block, unsigned thread) {
+                        lion_block<decltype(p), decltype(g), decltype(s)>(chunks, constants, chunk,
+                                                                          block, thread, threads);
+                      });
     });
     for (std::size_t i = 0; i < ours.size(); ++i) {
       Tensor& t = expected[i];
-      lion_update(Isa::scalar, constants, {t.p.data(), t.g.data(), t.m.data(), types.p, types.g, types.s}, 0, sizes[i]);
+      lion_update(Isa::scalar, constants,
+                  {t.p.data(), t.g.data(), t.m.data(), types.p, types.g, types.s}, 0, sizes[i]);
       expect_same(ours[i].p, t.p, "p of tensor " + std::to_string(i));
       expect_same(ours[i].m, t.m, "m of tensor " + std::to_string(i));
     }
@@ -133,7 +146,9 @@ TEST(MultiTensor, TheFirstErrorEndsAll) {
   const char* problem = launch_chunks<3>(
       sizes.data(), sizes.size(), chunk, [](std::size_t, int) -> void* { return nullptr; },
       [](std::size_t, std::size_t) { return true; },
-      [&](const Chunks<3>&, int, std::size_t) -> const char* { return ++launches == 2 ? "refused" : nullptr; });
+      [&](const Chunks<3>&, int, std::size_t) -> const char* {
+        return ++launches == 2 ? "refused" : nullptr;
+      });
   EXPECT_STREQ(problem, "refused");
   EXPECT_EQ(launches, 2);
 }

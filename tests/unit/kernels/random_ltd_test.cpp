@@ -72,16 +72,18 @@ void compare(op_tests::Random& random, bool gather, bool wide) {
   };
   arguments.copy.whole = begin(arguments.whole);
   arguments.copy.part = begin(arguments.part);
-  arguments.copy.ids = wide ? static_cast<const void*>(arguments.wide.data()) : arguments.narrow.data();
+  arguments.copy.ids =
+      wide ? static_cast<const void*>(arguments.wide.data()) : arguments.narrow.data();
   EXPECT_GE(token_unit(arguments.copy), static_cast<int>(sizeof(Unit)));
   want.copy.whole = want.whole.data() + (arguments.copy.whole - arguments.whole.data());
   want.copy.part = want.part.data() + (arguments.copy.part - arguments.part.data());
   for (std::int64_t i = 0; i < arguments.rows; ++i) {
     const std::int64_t batch = i / arguments.copy.count;
     const std::int64_t id = arguments.wide[static_cast<std::size_t>(i)];
-    char* part =
-        want.copy.part + batch * arguments.copy.part_batch + i % arguments.copy.count * arguments.copy.part_token;
-    char* whole = want.copy.whole + batch * arguments.copy.whole_batch + id * arguments.copy.whole_token;
+    char* part = want.copy.part + batch * arguments.copy.part_batch +
+                 i % arguments.copy.count * arguments.copy.part_token;
+    char* whole =
+        want.copy.whole + batch * arguments.copy.whole_batch + id * arguments.copy.whole_token;
     const auto bytes = static_cast<std::size_t>(arguments.copy.bytes);
     if (id < 0 || id >= arguments.copy.tokens) {
       if (gather) std::memset(part, 0, bytes);

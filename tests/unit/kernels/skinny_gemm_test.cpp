@@ -71,7 +71,8 @@ void check_forward(Isa isa, const Case& c, bool biased) {
   for (std::int64_t row = 0; row < p.rows; ++row)
     for (std::int64_t i = 0; i < p.outputs; ++i)
       ASSERT_NEAR(to[static_cast<std::size_t>(row * p.outputs + i)],
-                  c.forward(row, i) + (biased ? double{c.bias[static_cast<std::size_t>(i)]} : 0.0), 2e-5)
+                  c.forward(row, i) + (biased ? double{c.bias[static_cast<std::size_t>(i)]} : 0.0),
+                  2e-5)
           << row << " " << i;
 }
 
@@ -86,7 +87,8 @@ void check_backward(Isa isa, const Case& c, bool add) {
   expect_guard(to);
   for (std::int64_t row = 0; row < p.rows; ++row)
     for (std::int64_t i = 0; i < p.inputs; ++i)
-      ASSERT_NEAR(to[static_cast<std::size_t>(row * p.inputs + i)], c.backward(row, i) + (add ? 0.5 : 0.0), 2e-5)
+      ASSERT_NEAR(to[static_cast<std::size_t>(row * p.inputs + i)],
+                  c.backward(row, i) + (add ? 0.5 : 0.0), 2e-5)
           << row << " " << i;
 }
 
@@ -100,7 +102,8 @@ TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
     for (const Size& size : {Size{32, 32}, Size{96, 64}, Size{160, 96}}) {
       const Case c(rows, size.outputs, size.inputs);
       for (const Isa isa : sets()) {
-        SCOPED_TRACE(std::string(to_string(isa)) + " " + std::to_string(rows) + " " + std::to_string(size.outputs));
+        SCOPED_TRACE(std::string(to_string(isa)) + " " + std::to_string(rows) + " " +
+                     std::to_string(size.outputs));
         for (const bool other : {false, true}) {
           check_forward(isa, c, other);
           check_backward(isa, c, other);

@@ -19,7 +19,8 @@ std::vector<std::string> drawn(const LayoutOptions& options, std::int64_t head =
   for (std::size_t row = 0; row < blocks; ++row) {
     rows.emplace_back();
     for (std::size_t column = 0; column < blocks; ++column)
-      rows.back() += layout[(static_cast<std::size_t>(head) * blocks + row) * blocks + column] ? 'x' : '.';
+      rows.back() +=
+          layout[(static_cast<std::size_t>(head) * blocks + row) * blocks + column] ? 'x' : '.';
   }
   return rows;
 }
@@ -120,7 +121,8 @@ TEST(SparseLayout, RandomBlocks) {
 TEST(SparseLayout, Errors) {
   LayoutOptions options = of("fixed", 4);
   options.num_global_blocks = 3;
-  EXPECT_THAT(layout_error(options), HasSubstr("must divide the local window; got 3, want a divisor of 4"));
+  EXPECT_THAT(layout_error(options),
+              HasSubstr("must divide the local window; got 3, want a divisor of 4"));
   options.num_global_blocks = 1;
   options.num_different_global_patterns = 2;
   EXPECT_THAT(layout_error(options), HasSubstr("one global pattern"));
@@ -138,7 +140,8 @@ TEST(SparseLayout, Errors) {
   EXPECT_THAT(layout_error(options), HasSubstr("fewer blocks"));
   options = of("dense", 2);
   options.seq_len = 33;
-  EXPECT_THAT(layout_error(options), HasSubstr("got 33, want a multiple of 16; use pad_to_block_size"));
+  EXPECT_THAT(layout_error(options),
+              HasSubstr("got 33, want a multiple of 16; use pad_to_block_size"));
   EXPECT_THAT(layout_error(of("spiral", 2)), HasSubstr("no such layout"));
 }
 

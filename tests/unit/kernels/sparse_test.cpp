@@ -31,7 +31,8 @@ struct Case {
       for (T& value : *array) value = normal(random);
     }
     rpe.resize(static_cast<std::size_t>(block * rows * block * rows));
-    for (T& value : rpe) value = random() % 5 ? T{normal(random)} : -std::numeric_limits<T>::infinity();
+    for (T& value : rpe)
+      value = random() % 5 ? T{normal(random)} : -std::numeric_limits<T>::infinity();
     for (auto* array : {&out, &dq, &dk, &dv}) array->assign(size(), 0);
     stats.resize(static_cast<std::size_t>(2 * block * rows));
     for (std::int64_t row = 0; row < rows; ++row) {
@@ -61,18 +62,20 @@ struct Case {
     head.first = first.data();
     head.columns = columns.data();
     const std::unique_ptr<T[], void (*)(T*)> scratch(
-        static_cast<T*>(
-            ::operator new (static_cast<std::size_t>(attention_scratch(dim)) * sizeof(T), std::align_val_t{64})),
+        static_cast<T*>(::operator new (
+            static_cast<std::size_t>(attention_scratch(dim)) * sizeof(T), std::align_val_t{64})),
         [](T* at) { ::operator delete (at, std::align_val_t{64}); });
     for (std::int64_t row = 0; row < rows; ++row) attention_forward(isa, head, row, scratch.get());
     for (const BlockSquare& square : squares)
-      attention_backward(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), nullptr, 0}, square, scratch.get());
+      attention_backward(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), nullptr, 0},
+                         square, scratch.get());
   }
 };
 
 void expect_near(const std::vector<float>& got, const std::vector<double>& want, const char* what) {
   for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_NEAR(static_cast<double>(got[i]), want[i], 2e-5 * (1 + std::abs(want[i]))) << what << " " << i;
+    ASSERT_NEAR(static_cast<double>(got[i]), want[i], 2e-5 * (1 + std::abs(want[i])))
+        << what << " " << i;
 }
 
 // Fails if an instruction set's vectors, tails or exponential are wrong. A machine selects only one
@@ -81,7 +84,8 @@ TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;
   };
-  for (const Shape& shape : {Shape{16, 5, 16}, Shape{48, 3, 48}, Shape{64, 7, 64}, Shape{128, 3, 32}}) {
+  for (const Shape& shape :
+       {Shape{16, 5, 16}, Shape{48, 3, 48}, Shape{64, 7, 64}, Shape{128, 3, 32}}) {
     Case<double> exact(shape.block, shape.rows, shape.dim);
     exact.run(Isa::scalar);
     for (const Isa isa : {Isa::scalar, Isa::neon, Isa::avx2, Isa::avx512}) {
@@ -105,12 +109,14 @@ TEST(SparseAttention, BackwardPassIsDivided) {
   for (const std::int64_t slices : {1, 2, 3, 8, 40})
     for (const std::int64_t rows : {1, 2, 7, 32, 129})
       for (const std::int64_t threads : {1, 2, 16}) {
-        SCOPED_TRACE(testing::Message() << slices << " slices, " << rows << " rows, " << threads << " threads");
+        SCOPED_TRACE(testing::Message()
+                     << slices << " slices, " << rows << " rows, " << threads << " threads");
         const Division parts(slices, rows, threads);
         ASSERT_GE(parts.tasks(), std::min(threads, slices * rows));
         std::vector<int> done(static_cast<std::size_t>(slices * rows * rows), 0);
         for (std::int64_t step = 0; step < parts.groups; ++step) {
-          std::vector<int> row_used(static_cast<std::size_t>(slices * rows), 0), column_used = row_used;
+          std::vector<int> row_used(static_cast<std::size_t>(slices * rows), 0),
+              column_used = row_used;
           for (std::int64_t task = 0; task < parts.tasks(); ++task) {
             const BlockSquare square = parts.square(step, task);
             const std::int64_t first = parts.slice(task) * rows;
@@ -137,7 +143,8 @@ TEST(SparseAttention, SquaresAddUpToTheWhole) {
   ASSERT_GT(division.groups, 3);
   std::vector<BlockSquare> squares;
   for (std::int64_t step = 0; step < division.groups; ++step)
-    for (std::int64_t task = 0; task < division.tasks(); ++task) squares.push_back(division.square(step, task));
+    for (std::int64_t task = 0; task < division.tasks(); ++task)
+      squares.push_back(division.square(step, task));
   parts.run(Isa::scalar, squares);
   for (std::size_t i = 0; i < whole.dq.size(); ++i) {
     ASSERT_NEAR(parts.dq[i], whole.dq[i], 1e-13);

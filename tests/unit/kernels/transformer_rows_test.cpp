@@ -33,22 +33,29 @@ struct Kind {
   static constexpr Element element = std::is_same_v<S, Bf16>   ? Element::bf16
                                      : std::is_same_v<S, Fp16> ? Element::fp16
                                                                : Element::f32;
-  static constexpr double error = std::is_same_v<S, Bf16> ? 8e-3 : std::is_same_v<S, Fp16> ? 1e-3 : 4e-6;
+  static constexpr double error = std::is_same_v<S, Bf16>   ? 8e-3
+                                  : std::is_same_v<S, Fp16> ? 1e-3
+                                                            : 4e-6;
 };
 
 /// An array of S with a guard after its end, which must not change.
 template <typename S>
 struct Numbers {
-  explicit Numbers(std::int64_t count) : size(count), memory(static_cast<std::size_t>(count + 32), Kind<S>::of(77)) {}
+  explicit Numbers(std::int64_t count)
+      : size(count), memory(static_cast<std::size_t>(count + 32), Kind<S>::of(77)) {}
   /// Numbers that every type represents exactly, so that all types get the same input.
-  Numbers(std::int64_t count, std::uint64_t seed, double least = -2, double most = 2) : Numbers(count) {
+  Numbers(std::int64_t count, std::uint64_t seed, double least = -2, double most = 2)
+      : Numbers(count) {
     Random random(seed);
     for (std::int64_t i = 0; i < count; ++i)
-      at(i) = Kind<S>::of(rounded(rounded(random.between(least, most), Element::bf16), Element::fp16));
+      at(i) =
+          Kind<S>::of(rounded(rounded(random.between(least, most), Element::bf16), Element::fp16));
   }
   S& at(std::int64_t i) { return memory[static_cast<std::size_t>(i)]; }
   S* data() { return memory.data(); }
-  double operator[](std::int64_t i) const { return Kind<S>::number(memory[static_cast<std::size_t>(i)]); }
+  double operator[](std::int64_t i) const {
+    return Kind<S>::number(memory[static_cast<std::size_t>(i)]);
+  }
   bool guard_whole() const {
     for (std::int64_t i = size; i < size + 32; ++i)
       if ((*this)[i] != 77) return false;
@@ -62,7 +69,8 @@ struct Numbers {
 /// Memory with the alignment that the layer guarantees.
 template <typename T>
 std::unique_ptr<T[], void (*)(T*)> aligned(std::int64_t count) {
-  return {static_cast<T*>(::operator new (static_cast<std::size_t>(count) * sizeof(T), std::align_val_t{64})),
+  return {static_cast<T*>(
+              ::operator new (static_cast<std::size_t>(count) * sizeof(T), std::align_val_t{64})),
           [](T* at) { ::operator delete (at, std::align_val_t{64}); }};
 }
 
@@ -88,7 +96,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   const std::int64_t size = rows * columns;
   std::vector<Result> out;
   const auto scratch = aligned<Real>(columns + 16);
-  Numbers<S> product(size, 1), bias(columns, 2), residual(size, 3), weight(columns, 4, 0.5, 2), shift(columns, 5);
+  Numbers<S> product(size, 1), bias(columns, 2), residual(size, 3), weight(columns, 4, 0.5, 2),
+      shift(columns, 5);
   Numbers<S> sum(size), normal(size);
   Numbers<Real> stats(2 * rows);
   AddNorm<S> norm{columns,
@@ -119,8 +128,9 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   }
   norm_grad(isa,
             NormGrad<S>{columns, grad.data(), inverted ? nullptr : arguments.data(),
-                        inverted ? arguments.data() : nullptr, weight.data(), shift.data(), given_stats.data(),
-                        plus.data(), grad_sum.data(), grad_product.data(), norm.dropout},
+                        inverted ? arguments.data() : nullptr, weight.data(), shift.data(),
+                        given_stats.data(), plus.data(), grad_sum.data(), grad_product.data(),
+                        norm.dropout},
             1, rows, sums.data(), scratch.get());
   keep(&out, "grad_sum", grad_sum, true);
   keep(&out, "grad_product", grad_product, true);
@@ -147,7 +157,8 @@ std::vector<Result> rows_of(Isa isa, std::int64_t columns, bool dropout, bool ta
   return out;
 }
 
-void expect_near(const std::vector<Result>& got, const std::vector<Result>& want, double error, double narrow_error) {
+void expect_near(const std::vector<Result>& got, const std::vector<Result>& want, double error,
+                 double narrow_error) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double bound = got[i].narrow ? narrow_error : error;
@@ -164,7 +175,8 @@ void rows_agree(std::int64_t columns) {
       const auto exact = rows_of<double>(Isa::scalar, columns, dropout, other, other);
       for (const Isa isa : sets()) {
         SCOPED_TRACE(std::string(to_string(isa)) + " " + std::to_string(columns));
-        expect_near(rows_of<S>(isa, columns, dropout, other, other), exact, 2e-5, 2e-5 + Kind<S>::error);
+        expect_near(rows_of<S>(isa, columns, dropout, other, other), exact, 2e-5,
+                    2e-5 + Kind<S>::error);
       }
     }
 }
@@ -181,7 +193,8 @@ TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
 // Fails if the reference for the others is itself not a correct GELU or norm.
 TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
   constexpr std::int64_t columns = 19;
-  Numbers<double> product(columns, 1), bias(columns, 2), residual(columns, 3), weight(columns, 4), shift(columns, 5);
+  Numbers<double> product(columns, 1), bias(columns, 2), residual(columns, 3), weight(columns, 4),
+      shift(columns, 5);
   Numbers<double> sum(columns), out(columns), stats(2);
   const auto scratch = aligned<double>(columns + 16);
   add_norm(Isa::scalar,
@@ -209,8 +222,8 @@ TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
     gelu(Isa::scalar, Gelu<double>{columns, product.data(), bias.data(), out.data(), tanh}, 0, 1);
     for (std::int64_t i = 0; i < columns; ++i) {
       const double x = product[i] + bias[i];
-      const double part =
-          tanh ? 1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)) : std::erfc(-x * M_SQRT1_2);
+      const double part = tanh ? 1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))
+                               : std::erfc(-x * M_SQRT1_2);
       EXPECT_NEAR(out[i], x * part / 2, 1e-12);
     }
   }
@@ -219,14 +232,17 @@ TEST(TransformerKernels, DoubleIsWhatPlainLoopsGive) {
 /// One head: scores of all magnitudes, a mask that hides some keys, and all keys of one query, and
 /// dropout.
 template <typename T>
-std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim, bool masked, bool dropout) {
+std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim, bool masked,
+                                 bool dropout) {
   Numbers<T> q(length * dim, 1), k(length * dim, 2), v(length * dim, 3), grad(length * dim, 4);
-  Numbers<T> out(length * dim), dq(length * dim), dk(length * dim), dv(length * dim), stats(2 * length);
+  Numbers<T> out(length * dim), dq(length * dim), dk(length * dim), dv(length * dim),
+      stats(2 * length);
   Numbers<T> mask(length * length);
   Random random(5);
   for (std::int64_t i = 0; i < length * length; ++i)
-    mask.at(i) = i / length == 2 || random.once_in(4) ? -std::numeric_limits<T>::infinity()
-                                                      : static_cast<T>(rounded(random.between(-1, 1), Element::bf16));
+    mask.at(i) = i / length == 2 || random.once_in(4)
+                     ? -std::numeric_limits<T>::infinity()
+                     : static_cast<T>(rounded(random.between(-1, 1), Element::bf16));
   FullAttention<T> head{};
   head.q = q.data();
   head.k = k.data();
@@ -242,8 +258,10 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   if (dropout) head.dropout = {99, 0x40000000U, 4.0 / 3};
   head.first_row = 7;
   const auto scratch = aligned<T>(full_attention_scratch(dim));
-  for (std::int64_t query = 0; query < length; query += attention_tile) full_attention(isa, head, query, scratch.get());
-  full_attention_grad(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), dim}, scratch.get());
+  for (std::int64_t query = 0; query < length; query += attention_tile)
+    full_attention(isa, head, query, scratch.get());
+  full_attention_grad(isa, head, {grad.data(), dq.data(), dk.data(), dv.data(), dim},
+                      scratch.get());
   std::vector<Result> results;
   keep(&results, "out", out, false);
   keep(&results, "dq", dq, false);
@@ -259,13 +277,16 @@ TEST(TransformerKernels, AttentionAgreesWithDouble) {
   struct Shape {
     std::int64_t length, dim;
   };
-  for (const Shape& shape : {Shape{1, 16}, Shape{3, 32}, Shape{33, 48}, Shape{64, 64}, Shape{300, 32}})
+  for (const Shape& shape :
+       {Shape{1, 16}, Shape{3, 32}, Shape{33, 48}, Shape{64, 64}, Shape{300, 32}})
     for (const bool masked : {false, true})
       for (const bool dropout : {false, true}) {
-        const auto exact = attention_of<double>(Isa::scalar, shape.length, shape.dim, masked, dropout);
+        const auto exact =
+            attention_of<double>(Isa::scalar, shape.length, shape.dim, masked, dropout);
         for (const Isa isa : sets()) {
           SCOPED_TRACE(std::string(to_string(isa)) + " " + std::to_string(shape.length));
-          expect_near(attention_of<float>(isa, shape.length, shape.dim, masked, dropout), exact, 3e-5, 3e-5);
+          expect_near(attention_of<float>(isa, shape.length, shape.dim, masked, dropout), exact,
+                      3e-5, 3e-5);
         }
       }
 }

@@ -24,9 +24,11 @@ class LaunchAccelerator : public testing::Test {
   void SetUp() override {
     root_ = testing::TempDir() + "launch_devices_" + std::to_string(::getpid());
     std::filesystem::create_directories(root_ / "dev");
-    for (const char* name : {"davinci0", "davinci1", "davinci2"}) std::ofstream(root_ / "dev" / name) << "";
+    for (const char* name : {"davinci0", "davinci1", "davinci2"})
+      std::ofstream(root_ / "dev" / name) << "";
     ::setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
-    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES"}) ::unsetenv(name);
+    for (const char* name : {"DS_ACCELERATOR", "ANYACCEL_STRICT", kVisible, "SIM_DEVICES"})
+      ::unsetenv(name);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
   static constexpr const char* kVisible = "ASCEND_RT_VISIBLE_DEVICES";
@@ -89,7 +91,8 @@ TEST_F(LaunchAccelerator, VisibleByName) {
   JobAccelerator accelerator{.devices = 2};
   accelerator.traits.visible_devices_envs = {"LAUNCH_TEST_VISIBLE"};
   ::setenv("LAUNCH_TEST_VISIBLE", "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6, MIG-x", 1);
-  EXPECT_THAT(visible_slots(accelerator), ElementsAre("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "MIG-x"));
+  EXPECT_THAT(visible_slots(accelerator),
+              ElementsAre("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "MIG-x"));
   EXPECT_THAT(visible_names(accelerator, {"GPU-of-its-own"}), ElementsAre("GPU-of-its-own"));
   ::unsetenv("LAUNCH_TEST_VISIBLE");
   EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1"));

@@ -29,7 +29,8 @@ std::string in_child(const std::function<std::string()>& act) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto text = act();
-    const bool written = ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    const bool written =
+        ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
     ::_exit(written ? 0 : 1);
   }
   ::close(ends[1]);
@@ -51,8 +52,10 @@ bool forbid(long call) {
       sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1),
       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
       sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{static_cast<unsigned short>(code.size()), const_cast<sock_filter*>(code.data())};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  const sock_fprog program{static_cast<unsigned short>(code.size()),
+                           const_cast<sock_filter*>(code.data())};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 std::string memory_policy() {
@@ -60,14 +63,16 @@ std::string memory_policy() {
   unsigned long nodes = 0;
   // Some kernels require room for the maximum number of nodes that they support.
   std::array<unsigned long, 64> mask{};
-  if (::syscall(SYS_get_mempolicy, &mode, mask.data(), mask.size() * 64, nullptr, 0) != 0) return "unknown";
+  if (::syscall(SYS_get_mempolicy, &mode, mask.data(), mask.size() * 64, nullptr, 0) != 0)
+    return "unknown";
   nodes = mask[0];
   return std::to_string(mode) + ":" + std::to_string(nodes);
 }
 
 std::string text_of(const BindResult& result) {
-  return "cores " + topology::format_cpu_list(topology::allowed_cpus()) + "; refused: " + result.cores_refused +
-         "; memory " + memory_policy() + "; refused: " + result.memory_refused;
+  return "cores " + topology::format_cpu_list(topology::allowed_cpus()) +
+         "; refused: " + result.cores_refused + "; memory " + memory_policy() +
+         "; refused: " + result.memory_refused;
 }
 
 /// The last CPU that this process may use, and the first node with memory.
@@ -86,7 +91,8 @@ std::string cores_text(const RankPlan& rank) {
 }
 
 std::string memory_text(const RankPlan& rank, int mode) {
-  return "memory " + std::to_string(mode) + ":" + std::to_string(1UL << rank.memory_nodes.at(0)) + "; refused: ";
+  return "memory " + std::to_string(mode) + ":" + std::to_string(1UL << rank.memory_nodes.at(0)) +
+         "; refused: ";
 }
 
 class Bind : public testing::Test {
@@ -123,22 +129,27 @@ TEST_F(Bind, NothingIsAsked) {
 // causes no warning.
 TEST_F(Bind, ForbiddenMemoryPolicyIsAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
-  const auto text = in_child(
-      [&] { return forbid(SYS_set_mempolicy) ? text_of(bind_this_process(rank)) : std::string("no filters"); });
+  const auto text = in_child([&] {
+    return forbid(SYS_set_mempolicy) ? text_of(bind_this_process(rank)) : std::string("no filters");
+  });
   if (text == "no filters") GTEST_SKIP() << "this system has no seccomp filters";
-  EXPECT_THAT(text, AllOf(HasSubstr(cores_text(rank)),
-                          HasSubstr("memory 0:0; refused: rank 0 of this host takes memory from any"),
-                          HasSubstr("Operation not permitted"), HasSubstr("SYS_NICE")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr(cores_text(rank)),
+                    HasSubstr("memory 0:0; refused: rank 0 of this host takes memory from any"),
+                    HasSubstr("Operation not permitted"), HasSubstr("SYS_NICE")));
 }
 
 // Fails if a refused core binding prevents the memory binding, or causes no warning.
 TEST_F(Bind, ForbiddenAffinityIsAWarning) {
   const auto rank = rank_here(MemoryPolicy::bind);
-  const auto text = in_child(
-      [&] { return forbid(SYS_sched_setaffinity) ? text_of(bind_this_process(rank)) : std::string("no filters"); });
+  const auto text = in_child([&] {
+    return forbid(SYS_sched_setaffinity) ? text_of(bind_this_process(rank))
+                                         : std::string("no filters");
+  });
   if (text == "no filters") GTEST_SKIP() << "this system has no seccomp filters";
-  EXPECT_THAT(text, AllOf(HasSubstr("refused: rank 0 of this host is not bound to CPUs"),
-                          HasSubstr("Operation not permitted"), HasSubstr(memory_text(rank, MPOL_BIND))));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("refused: rank 0 of this host is not bound to CPUs"),
+                    HasSubstr("Operation not permitted"), HasSubstr(memory_text(rank, MPOL_BIND))));
 }
 
 // Fails if a missing CPU or node, as in a plan for another machine, causes no warning.

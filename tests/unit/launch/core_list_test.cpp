@@ -37,17 +37,20 @@ TEST(CoreList, Strides) {
 // Fails if malformed text is accepted, or the message lacks the input, the wrong part or the
 // expected form.
 TEST(CoreList, RefusesTheRest) {
-  for (const char* const text : {"",    ",",       "1,",    ",1",          "1,,2",         "-1",    "1-",  "-",
-                                 "3-1", "a",       "0-3:",  "0-3:0",       "0-3:-1",       "4:2",   "0x1", "1.5",
-                                 "1 2", "0-3:2:2", "1-2-3", "99999999999", "0-4000000000", "65536", "+1"})
+  for (const char* const text :
+       {"",    ",",       "1,",    ",1",          "1,,2",         "-1",    "1-",  "-",
+        "3-1", "a",       "0-3:",  "0-3:0",       "0-3:-1",       "4:2",   "0x1", "1.5",
+        "1 2", "0-3:2:2", "1-2-3", "99999999999", "0-4000000000", "65536", "+1"})
     EXPECT_THROW(parse_core_list(text), Error) << '"' << text << '"';
   try {
     parse_core_list("0-3,9-5");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("[--bind_core_list]"), HasSubstr("\"9-5\" ends before it begins"),
-                                    HasSubstr("got \"0-3,9-5\""), HasSubstr("want "), HasSubstr("anyaccel topology")));
+    EXPECT_THAT(
+        error.what(),
+        AllOf(HasSubstr("[--bind_core_list]"), HasSubstr("\"9-5\" ends before it begins"),
+              HasSubstr("got \"0-3,9-5\""), HasSubstr("want "), HasSubstr("anyaccel topology")));
   }
 }
 

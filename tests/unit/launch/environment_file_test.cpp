@@ -18,8 +18,10 @@ using testing::HasSubstr;
 using testing::Pair;
 
 TEST(EnvironmentFile, LinesAsTheyStand) {
-  const auto variables = parse_environment_file("# mine\n\nA=1\r\n  B = x y=z \nC=\nQ=\"a b\"\nA=2", "f");
-  EXPECT_THAT(variables, ElementsAre(Pair("A", "2"), Pair("B", "x y=z"), Pair("C", ""), Pair("Q", "\"a b\"")));
+  const auto variables =
+      parse_environment_file("# mine\n\nA=1\r\n  B = x y=z \nC=\nQ=\"a b\"\nA=2", "f");
+  EXPECT_THAT(variables,
+              ElementsAre(Pair("A", "2"), Pair("B", "x y=z"), Pair("C", ""), Pair("Q", "\"a b\"")));
 }
 
 TEST(EnvironmentFile, WrongLinesAreNamed) {
@@ -35,7 +37,8 @@ TEST(EnvironmentFile, WrongLinesAreNamed) {
 }
 
 TEST(EnvironmentFile, HomeThenHere) {
-  const std::filesystem::path folder = testing::TempDir() + "launch_environment_" + std::to_string(::getpid());
+  const std::filesystem::path folder =
+      testing::TempDir() + "launch_environment_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder / "home");
   std::filesystem::create_directories(folder / "here");
   std::ofstream(folder / "home/.deepspeed_env") << "A=home\nB=home\n";

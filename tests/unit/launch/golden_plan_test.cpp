@@ -23,13 +23,15 @@ std::string list(const std::vector<int>& numbers) {
   return numbers.empty() ? "none" : topology::format_cpu_list(numbers);
 }
 
-std::string text_of(const topology::Machine& machine, const std::string& title, const PlanOptions& options) {
+std::string text_of(const topology::Machine& machine, const std::string& title,
+                    const PlanOptions& options) {
   std::string text = "== " + title + "\n";
   try {
     const auto plan = plan_host(machine, options);
     for (const auto& rank : plan.ranks) {
-      text += "rank " + std::to_string(rank.local_rank) + ": cores " + list(rank.cores) + ", memory " +
-              to_string(rank.policy) + " " + list(rank.memory_nodes) + ", threads " + std::to_string(rank.threads);
+      text += "rank " + std::to_string(rank.local_rank) + ": cores " + list(rank.cores) +
+              ", memory " + to_string(rank.policy) + " " + list(rank.memory_nodes) + ", threads " +
+              std::to_string(rank.threads);
       if (!rank.reserved.empty()) text += ", reserved " + list(rank.reserved);
       text += '\n';
     }
@@ -44,11 +46,14 @@ std::string text_of(const topology::Machine& machine, const std::string& title, 
 
 std::string plans_of(const topology::Machine& machine) {
   std::string text = text_of(machine, "default", {});
-  for (const int ranks : {1, 2, 3, 5}) text += text_of(machine, std::to_string(ranks) + " ranks", {.ranks = ranks});
+  for (const int ranks : {1, 2, 3, 5})
+    text += text_of(machine, std::to_string(ranks) + " ranks", {.ranks = ranks});
   text += text_of(machine, "2 ranks, 2 reserved", {.ranks = 2, .reserve_cores = 2});
   text += text_of(machine, "3 ranks on all CPUs", {.ranks = 3, .core_list = machine.cpus()});
   const int shared = static_cast<int>(machine.cores.size()) + 1;
-  if (shared <= 9) text += text_of(machine, "one rank too many, sharing", {.ranks = shared, .oversubscribe = true});
+  if (shared <= 9)
+    text +=
+        text_of(machine, "one rank too many, sharing", {.ranks = shared, .oversubscribe = true});
   return text;
 }
 

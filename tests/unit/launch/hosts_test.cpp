@@ -16,7 +16,9 @@ using testing::HasSubstr;
 using testing::Not;
 using Slots = std::vector<std::string>;
 
-std::vector<Host> pool() { return {{"worker-0", numbered_slots(4)}, {"worker-1", numbered_slots(4)}}; }
+std::vector<Host> pool() {
+  return {{"worker-0", numbered_slots(4)}, {"worker-1", numbered_slots(4)}};
+}
 
 template <typename Call>
 std::string refusal(Call call) {
@@ -35,20 +37,24 @@ std::string file_refusal(const char* text) {
 
 TEST(HostFile, LinesCommentsAndBlanks) {
   const auto hosts = parse_host_file(
-      "# all\n\nworker-1 slots=2\n  worker-0\tslots=3 max_slots=8\r\n   # none\n w2 slots=1 # one", "f");
-  EXPECT_THAT(hosts, ElementsAre(Host{"worker-1", {"0", "1"}}, Host{"worker-0", {"0", "1", "2"}}, Host{"w2", {"0"}}));
+      "# all\n\nworker-1 slots=2\n  worker-0\tslots=3 max_slots=8\r\n   # none\n w2 slots=1 # one",
+      "f");
+  EXPECT_THAT(hosts, ElementsAre(Host{"worker-1", {"0", "1"}}, Host{"worker-0", {"0", "1", "2"}},
+                                 Host{"w2", {"0"}}));
 }
 
 TEST(HostFile, SlotsWithNames) {
-  const auto hosts = parse_host_file("a slots=GPU-8932f937,MIG-1/2/3\nb slots=4,2,007\nc slots=GPU-1", "f");
-  EXPECT_THAT(hosts,
-              ElementsAre(Host{"a", {"GPU-8932f937", "MIG-1/2/3"}}, Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
+  const auto hosts =
+      parse_host_file("a slots=GPU-8932f937,MIG-1/2/3\nb slots=4,2,007\nc slots=GPU-1", "f");
+  EXPECT_THAT(hosts, ElementsAre(Host{"a", {"GPU-8932f937", "MIG-1/2/3"}},
+                                 Host{"b", {"4", "2", "7"}}, Host{"c", {"GPU-1"}}));
 }
 
 // DeepSpeed would start a job without ranks.
 TEST(HostFile, HostsWithoutSlotsAreLeftOut) {
   const auto hosts = parse_host_file("a slots=0\nb slots=1", "f");
-  for (const char* exclude : {"", "a"}) EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
+  for (const char* exclude : {"", "a"})
+    EXPECT_THAT(filter_hosts(hosts, "", exclude), ElementsAre(Host{"b", {"0"}}));
   EXPECT_THAT(filter_hosts(hosts, "a@b", ""), ElementsAre(Host{"b", {"0"}}));
   EXPECT_THAT(refusal([&] { filter_hosts(hosts, "a", ""); }),
               HasSubstr("--include names hosts without slots; got 'a'"));
@@ -90,7 +96,8 @@ TEST(Filter, NothingChangesNothing) { EXPECT_EQ(filter_hosts(pool(), "", ""), po
 TEST(Filter, Include) {
   EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-1:0,2", ""),
               ElementsAre(Host{"worker-0", numbered_slots(4)}, Host{"worker-1", {"0", "2"}}));
-  EXPECT_THAT(filter_hosts(pool(), "worker-1", ""), ElementsAre(Host{"worker-1", numbered_slots(4)}));
+  EXPECT_THAT(filter_hosts(pool(), "worker-1", ""),
+              ElementsAre(Host{"worker-1", numbered_slots(4)}));
 }
 
 // Ranks follow the order of the host file, whatever the order of the filter.
@@ -100,16 +107,20 @@ TEST(Filter, OrderIsTheHostFiles) {
 }
 
 TEST(Filter, MentionsOfOneHostAddUp) {
-  EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1", "3"}}));
+  EXPECT_THAT(filter_hosts(pool(), "worker-0:3@worker-0:1@worker-0:1", ""),
+              ElementsAre(Host{"worker-0", {"1", "3"}}));
   // As in DeepSpeed: a bare name adds no slots to those that are named.
-  EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""), ElementsAre(Host{"worker-0", {"1"}}));
+  EXPECT_THAT(filter_hosts(pool(), "worker-0@worker-0:1", ""),
+              ElementsAre(Host{"worker-0", {"1"}}));
 }
 
 TEST(Filter, Exclude) {
   EXPECT_THAT(filter_hosts(pool(), "", "worker-1:0"),
               ElementsAre(Host{"worker-0", numbered_slots(4)}, Host{"worker-1", {"1", "2", "3"}}));
-  EXPECT_THAT(filter_hosts(pool(), "", "worker-0"), ElementsAre(Host{"worker-1", numbered_slots(4)}));
-  EXPECT_THAT(filter_hosts(pool(), "", "worker-0:0,1,2,3"), ElementsAre(Host{"worker-1", numbered_slots(4)}));
+  EXPECT_THAT(filter_hosts(pool(), "", "worker-0"),
+              ElementsAre(Host{"worker-1", numbered_slots(4)}));
+  EXPECT_THAT(filter_hosts(pool(), "", "worker-0:0,1,2,3"),
+              ElementsAre(Host{"worker-1", numbered_slots(4)}));
 }
 
 TEST(Filter, NamedSlots) {
@@ -123,7 +134,8 @@ TEST(Filter, WrongOnesAreNamed) {
   const auto filter = [](const char* include, const char* exclude) {
     return refusal([&] { filter_hosts(pool(), include, exclude); });
   };
-  EXPECT_THAT(filter("worker-9", ""), HasSubstr("--include names a host that is not there; got 'worker-9'"));
+  EXPECT_THAT(filter("worker-9", ""),
+              HasSubstr("--include names a host that is not there; got 'worker-9'"));
   EXPECT_THAT(filter("", "worker-9:1"), HasSubstr("--exclude names a host that is not there"));
   EXPECT_THAT(filter("worker-0:4", ""),
               HasSubstr("host worker-0 has no slot of this name; got '4', want one of 0,1,2,3"));
@@ -141,12 +153,15 @@ TEST(Hosts, FirstOnes) {
 
 TEST(Hosts, SlotsOfEach) {
   EXPECT_EQ(slots_of_each(pool(), 2, FewerSlots::fail).front().slots, (Slots{"0", "1"}));
-  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::fail).front().slots, Slots{"GPU-x"});
+  EXPECT_EQ(slots_of_each({{"a", {"GPU-x", "GPU-y"}}}, 1, FewerSlots::fail).front().slots,
+            Slots{"GPU-x"});
   EXPECT_EQ(slots_of_each({{"a", {"0"}}}, 3, FewerSlots::add).front().slots, numbered_slots(3));
-  EXPECT_EQ(slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::fail_unless_oversubscribed).front().slots,
-            numbered_slots(2));
+  EXPECT_EQ(
+      slots_of_each({{"a", {"0", "1"}}}, 2, FewerSlots::fail_unless_oversubscribed).front().slots,
+      numbered_slots(2));
   const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::fail); });
-  EXPECT_THAT(refused, HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want 4 at most"));
+  EXPECT_THAT(refused,
+              HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want 4 at most"));
   EXPECT_THAT(refused, Not(HasSubstr("--oversubscribe")));
   EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::fail_unless_oversubscribed); }),
               HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));

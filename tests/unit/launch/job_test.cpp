@@ -27,7 +27,8 @@ topology::Machine two_nodes() {
                              .memory = 1 << 30,
                              .cpus = {4 * node, 4 * node + 1, 4 * node + 2, 4 * node + 3},
                              .near_cpus = {}});
-    for (int i = 0; i < 4; ++i) machine.cores.push_back({.package = node, .node = node, .cpus = {4 * node + i}});
+    for (int i = 0; i < 4; ++i)
+      machine.cores.push_back({.package = node, .node = node, .cpus = {4 * node + i}});
     machine.nodes.back().near_cpus = machine.nodes.back().cpus;
   }
   return machine;
@@ -48,7 +49,8 @@ JobInput input(std::vector<Host> hosts, bool on_cores = true) {
 
 TEST(JobCommand, BinariesAreRunAsTheyAre) {
   EXPECT_THAT(rank_command(options({"./a.out", "-x"}), "py", 3), ElementsAre("./a.out", "-x"));
-  EXPECT_THAT(rank_command(options({"--no_python", "a.py", "-x"}), "py", 3), ElementsAre("a.py", "-x"));
+  EXPECT_THAT(rank_command(options({"--no_python", "a.py", "-x"}), "py", 3),
+              ElementsAre("a.py", "-x"));
 }
 
 TEST(JobCommand, PythonGetsItsLocalRankFirst) {
@@ -56,7 +58,8 @@ TEST(JobCommand, PythonGetsItsLocalRankFirst) {
               ElementsAre("py", "-u", "a.py", "--local_rank=3", "-x", "1"));
   EXPECT_THAT(rank_command(options({"--module", "pack.age", "-x"}), "py", 0),
               ElementsAre("py", "-u", "-m", "pack.age", "--local_rank=0", "-x"));
-  EXPECT_THAT(rank_command(options({"--no_local_rank", "a.py", "-x"}), "py", 0), ElementsAre("py", "-u", "a.py", "-x"));
+  EXPECT_THAT(rank_command(options({"--no_local_rank", "a.py", "-x"}), "py", 0),
+              ElementsAre("py", "-u", "a.py", "-x"));
 }
 
 TEST(JobCommand, PythonIsWanted) {
@@ -71,8 +74,8 @@ TEST(JobCommand, PythonIsWanted) {
 
 TEST(JobCommand, VirtualEnvironmentComesFirst) {
   const auto command = rank_command(options({"--venv_script", "/v/bin/activate", "a.py"}), "", 1);
-  EXPECT_THAT(command, ElementsAre("/bin/bash", "-c", R"(. "$0" && exec "$@")", "/v/bin/activate", "python", "-u",
-                                   "a.py", "--local_rank=1"));
+  EXPECT_THAT(command, ElementsAre("/bin/bash", "-c", R"(. "$0" && exec "$@")", "/v/bin/activate",
+                                   "python", "-u", "a.py", "--local_rank=1"));
 }
 
 TEST(Job, VariablesOfUnevenHosts) {
@@ -85,8 +88,9 @@ TEST(Job, VariablesOfUnevenHosts) {
   EXPECT_EQ(rank.rank, 3);
   EXPECT_EQ(rank.host, "b");
   EXPECT_THAT(rank.environment,
-              testing::IsSupersetOf({Pair("RANK", "3"), Pair("LOCAL_RANK", "2"), Pair("WORLD_SIZE", "5"),
-                                     Pair("LOCAL_WORLD_SIZE", "3"), Pair("LOCAL_SIZE", "3"), Pair("CROSS_RANK", "1"),
+              testing::IsSupersetOf({Pair("RANK", "3"), Pair("LOCAL_RANK", "2"),
+                                     Pair("WORLD_SIZE", "5"), Pair("LOCAL_WORLD_SIZE", "3"),
+                                     Pair("LOCAL_SIZE", "3"), Pair("CROSS_RANK", "1"),
                                      Pair("CROSS_SIZE", "3"), Pair("MASTER_ADDR", "10.0.0.1"),
                                      Pair("MASTER_PORT", "1234"), Pair("DS_ACCELERATOR", "host")}));
 }
@@ -94,12 +98,14 @@ TEST(Job, VariablesOfUnevenHosts) {
 TEST(Job, DevicesAreVisibleByTheAcceleratorsVariables) {
   const auto job = plan_job(options({"prog"}), input({{"a", {"GPU-2", "7"}}}, false));
   for (const auto& rank : job.ranks)
-    EXPECT_THAT(rank.environment, testing::IsSupersetOf({Pair("CARDS", "GPU-2,7"), Pair("OTHER_CARDS", "GPU-2,7")}));
+    EXPECT_THAT(rank.environment,
+                testing::IsSupersetOf({Pair("CARDS", "GPU-2,7"), Pair("OTHER_CARDS", "GPU-2,7")}));
   EXPECT_EQ(job.ranks[1].device, "7");
   // An accelerator that computes on cores sets no visible-devices variable, not even another
   // accelerator's.
   const auto other = plan_job(options({"prog"}), input({{"a", {"0"}}}));
-  for (const auto& [name, value] : other.ranks[0].environment) EXPECT_THAT(name, Not(HasSubstr("VISIBLE")));
+  for (const auto& [name, value] : other.ranks[0].environment)
+    EXPECT_THAT(name, Not(HasSubstr("VISIBLE")));
 }
 
 TEST(Job, ThreadsAreTheRanksCores) {
@@ -137,7 +143,8 @@ TEST(Job, FilesDoNotChangeWhoARankIs) {
   auto in = input({{"a", {"0"}}});
   in.file_variables = {{"RANK", "7"}, {"MINE", "x"}};
   const auto job = plan_job(options({"prog"}), in);
-  EXPECT_THAT(job.ranks[0].environment, testing::IsSupersetOf({Pair("RANK", "0"), Pair("MINE", "x")}));
+  EXPECT_THAT(job.ranks[0].environment,
+              testing::IsSupersetOf({Pair("RANK", "0"), Pair("MINE", "x")}));
 }
 
 TEST(Job, BoundRanksHaveCores) {
@@ -160,14 +167,16 @@ TEST(Job, MoreRanksThanCores) {
     EXPECT_THAT(error.what(), HasSubstr("--oversubscribe"));
   }
   EXPECT_EQ(plan_job(options({"--oversubscribe", "prog"}), in).ranks.size(), 33U);
-  EXPECT_EQ(plan_job(options({"prog"}), input({{"a", numbered_slots(33)}}, false)).ranks.size(), 33U);
+  EXPECT_EQ(plan_job(options({"prog"}), input({{"a", numbered_slots(33)}}, false)).ranks.size(),
+            33U);
   const auto warned = plan_job(options({"prog"}), input({{"a", numbered_slots(9)}}));
   EXPECT_THAT(warned.warnings, ElementsAre(HasSubstr("9 ranks share 8 cores")));
   EXPECT_EQ(warned.ranks.size(), 9U);
 }
 
 TEST(JobProgram, IsLookedForBeforeAnythingStarts) {
-  const std::filesystem::path folder = testing::TempDir() + "launch_program_" + std::to_string(::getpid());
+  const std::filesystem::path folder =
+      testing::TempDir() + "launch_program_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "plain") << "x";
   const auto refusal = [](const Options& given) {

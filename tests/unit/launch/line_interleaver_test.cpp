@@ -73,7 +73,8 @@ TEST_F(Turns, EndlessLines) {
   EXPECT_FALSE(turns.is_full(1));
   EXPECT_EQ(turns.add(1, piece, now_), "");
   EXPECT_TRUE(turns.is_full(1));
-  EXPECT_EQ(turns.add(0, piece + "y", now_).size(), 2 * LineInterleaver::kLongest - piece.size() + 1);
+  EXPECT_EQ(turns.add(0, piece + "y", now_).size(),
+            2 * LineInterleaver::kLongest - piece.size() + 1);
   EXPECT_FALSE(turns.is_full(1));
 }
 

@@ -30,8 +30,8 @@ TEST(LaunchOptions, TheCommandsOfTheDocument) {
   EXPECT_EQ(options.core_list, "0-51,56-107");
   options = parse({"--num_accelerators", "4", "--bind_cores_to_rank", "train.py"});
   EXPECT_EQ(options.num_accelerators, 4);
-  options = parse(
-      {"--hostfile=hosts", "--bind_cores_to_rank", "--launcher", "impi", "--master_addr", "10.0.0.1", "train.py"});
+  options = parse({"--hostfile=hosts", "--bind_cores_to_rank", "--launcher", "impi",
+                   "--master_addr", "10.0.0.1", "train.py"});
   EXPECT_EQ(options.host_file, "hosts");
   EXPECT_EQ(options.runner, Runner::impi);
   EXPECT_EQ(options.master_addr, "10.0.0.1");
@@ -71,7 +71,8 @@ TEST(LaunchOptions, EveryOptionOfDeepSpeedHasItsPlace) {
   EXPECT_EQ(options.host_file, "h");
   EXPECT_EQ(options.include, "a:0");
   EXPECT_EQ(options.runner_arguments, "-x -y");
-  EXPECT_TRUE(options.module && options.no_local_rank && options.no_ssh && options.no_ssh_check && options.save_pid);
+  EXPECT_TRUE(options.module && options.no_local_rank && options.no_ssh && options.no_ssh_check &&
+              options.save_pid);
   EXPECT_EQ(options.node_rank, 2);
   EXPECT_EQ(options.log_folder, "logs");
   EXPECT_EQ(options.ssh_port, 2222);
@@ -86,15 +87,16 @@ TEST(LaunchOptions, EveryOptionOfDeepSpeedHasItsPlace) {
 }
 
 TEST(LaunchOptions, DeepSpeedsDefaultsMeanNothing) {
-  const auto options = parse({"--num_gpus", "-1", "--num_nodes=-1", "--enable_each_rank_log", "None", "m"});
+  const auto options =
+      parse({"--num_gpus", "-1", "--num_nodes=-1", "--enable_each_rank_log", "None", "m"});
   EXPECT_FALSE(options.num_accelerators || options.num_nodes || options.log_folder);
 }
 
 // Fails if a script's unset variable, as in "--include $ONLY", is an error. In DeepSpeed it selects
 // the default.
 TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
-  const auto options =
-      parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "", "--launcher_args", "", "m"});
+  const auto options = parse({"--include", "", "--exclude=", "--master_addr", "", "--hostfile", "",
+                              "--launcher_args", "", "m"});
   EXPECT_EQ(options.include + options.exclude + options.master_addr + options.runner_arguments, "");
   EXPECT_FALSE(options.host_file);
   EXPECT_EQ(parse({"-i", "", "-e", "a", "--num_nodes", "-1", "m"}).exclude, "a");
@@ -103,17 +105,22 @@ TEST(LaunchOptions, EmptyTextsAreDeepSpeedsDefaults) {
 
 // Fails if a misspelled option, or another launcher's option, is rejected without a suggestion.
 TEST(LaunchOptions, UnknownOnesNameTheNearest) {
-  EXPECT_THAT(refusal({"--num_acelerators", "2", "a"}),
-              HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
-  EXPECT_THAT(refusal({"--num-acelerators=2", "a"}), HasSubstr("did you mean '--num_accelerators'?"));
+  EXPECT_THAT(
+      refusal({"--num_acelerators", "2", "a"}),
+      HasSubstr("unknown option \"--num_acelerators\"; did you mean '--num_accelerators'?"));
+  EXPECT_THAT(refusal({"--num-acelerators=2", "a"}),
+              HasSubstr("did you mean '--num_accelerators'?"));
   EXPECT_THAT(refusal({"--host", "a", "a"}), HasSubstr("use --hostfile FILE"));
   EXPECT_THAT(refusal({"-hostfile", "a", "a"}), HasSubstr("did you mean '--hostfile'?"));
   EXPECT_THAT(refusal({"-include", "a", "a"}), HasSubstr("did you mean '--include'?"));
-  EXPECT_THAT(refusal({"--nproc_per_node", "2", "a"}),
-              HasSubstr("unknown option \"--nproc_per_node\"; that is torchrun's; use --num_accelerators N"));
+  EXPECT_THAT(
+      refusal({"--nproc_per_node", "2", "a"}),
+      HasSubstr(
+          "unknown option \"--nproc_per_node\"; that is torchrun's; use --num_accelerators N"));
   EXPECT_THAT(refusal({"--nproc-per-node=2", "a"}), HasSubstr("use --num_accelerators N"));
   EXPECT_THAT(refusal({"--nnodes=1:2", "a"}), HasSubstr("use --num_nodes N"));
-  EXPECT_THAT(refusal({"--rdzv_endpoint=a:1", "a"}), HasSubstr("use --master_addr ADDRESS and --master_port PORT"));
+  EXPECT_THAT(refusal({"--rdzv_endpoint=a:1", "a"}),
+              HasSubstr("use --master_addr ADDRESS and --master_port PORT"));
   EXPECT_THAT(refusal({"-np", "2", "a"}), HasSubstr("mpirun's; use --num_accelerators N"));
   EXPECT_THAT(refusal({"-n", "2", "a"}), HasSubstr("use --num_accelerators N"));
   EXPECT_THAT(refusal({"-env", "A", "1", "a"}), HasSubstr("mpiexec's"));
@@ -135,7 +142,8 @@ TEST(LaunchOptions, WordsBehindTheProgramAreItsOwn) {
 
 TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({"--autotuning", "run", "a"}), HasSubstr("--autotuning is not supported"));
-  EXPECT_THAT(refusal({"--elastic-training", "a"}), HasSubstr("--elastic_training is not supported"));
+  EXPECT_THAT(refusal({"--elastic-training", "a"}),
+              HasSubstr("--elastic_training is not supported"));
   EXPECT_THAT(refusal({"--min_elastic_nodes", "1", "a"}), HasSubstr("is not supported"));
   EXPECT_THAT(refusal({"--no-such", "a"}), HasSubstr("unknown option \"--no-such\""));
   EXPECT_THAT(refusal({"-z", "a"}), HasSubstr("unknown option \"-z\""));
@@ -156,21 +164,24 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
 
 TEST(LaunchOptions, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(refusal({"--module", "--no_python", "a"}), HasSubstr("are mutually exclusive"));
-  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}), HasSubstr("--include and --exclude are mutually exclusive"));
-  EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}), HasSubstr("cannot be used with --include"));
+  EXPECT_THAT(refusal({"-i", "a", "-e", "b", "a"}),
+              HasSubstr("--include and --exclude are mutually exclusive"));
+  EXPECT_THAT(refusal({"-i", "a", "--num_gpus", "1", "a"}),
+              HasSubstr("cannot be used with --include"));
   EXPECT_THAT(refusal({"--json", "a"}), HasSubstr("--json requires --dry_run"));
   EXPECT_THAT(refusal({"--topology", "x.xml", "a"}), HasSubstr("--topology requires --dry_run"));
   EXPECT_THAT(refusal({"--node_rank", "0", "a"}), HasSubstr("--node_rank requires --no_ssh"));
   EXPECT_THAT(refusal({"--force_multi", "--no_ssh", "a"}), HasSubstr("are mutually exclusive"));
-  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}), HasSubstr("are mutually exclusive"));
+  EXPECT_THAT(refusal({"--prefix_output", "--enable_each_rank_log", "x", "a"}),
+              HasSubstr("are mutually exclusive"));
 }
 
 TEST(LaunchOptions, HelpNamesAllAndWantsNoProgram) {
   EXPECT_TRUE(parse({"--help"}).help);
   EXPECT_TRUE(parse({"-h", "--no-such"}).help);
   const auto help = options_help();
-  for (const char* name :
-       {"--hostfile", "--num_gpus", "--bind_core_list", "--venv_script", "--oversubscribe", "--dry_run"})
+  for (const char* name : {"--hostfile", "--num_gpus", "--bind_core_list", "--venv_script",
+                           "--oversubscribe", "--dry_run"})
     EXPECT_THAT(help, HasSubstr(name));
 }
 

@@ -61,7 +61,8 @@ class LaunchLogs : public testing::Test {
 // to the files of the first.
 TEST_F(LaunchLogs, NamedByTimeAndRank) {
   const auto files = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
-  EXPECT_THAT(std::filesystem::path(files[1]).filename().string(), testing::MatchesRegex("[0-9]{14}_rank12.log"));
+  EXPECT_THAT(std::filesystem::path(files[1]).filename().string(),
+              testing::MatchesRegex("[0-9]{14}_rank12.log"));
   std::filesystem::remove(files[0]);
   const auto second = make_log_files(folder_ + "/a/b", {0, 12}, kNow);
   EXPECT_THAT(second[0], HasSubstr("-2_rank0.log"));
@@ -106,7 +107,8 @@ TEST(LaunchReports, AreTakenOut) {
   EXPECT_FALSE(parse_report("anything"));
   Outputs outputs({0}, {.reports = true});
   const int to = outputs.descriptors()[0].error;
-  const std::string all = "one\n" + format_report({4, 256}) + "anyaccel: launch\n" + format_report({5, 512}) + "rest";
+  const std::string all =
+      "one\n" + format_report({4, 256}) + "anyaccel: launch\n" + format_report({5, 512}) + "rest";
   testing::internal::CaptureStderr();
   for (const char c : all) {
     ASSERT_EQ(::write(to, &c, 1), 1);
@@ -124,7 +126,8 @@ TEST(LaunchReports, AreTakenOut) {
 TEST(LaunchReports, OfLostOutput) {
   Outputs outputs({0}, {.reports = true});
   const auto line = format_report({-1, 1});
-  ASSERT_EQ(::write(outputs.descriptors()[0].error, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  ASSERT_EQ(::write(outputs.descriptors()[0].error, line.data(), line.size()),
+            static_cast<ssize_t>(line.size()));
   outputs.started();
   outputs.finish();
   EXPECT_FALSE(outputs.report());
@@ -136,7 +139,8 @@ TEST(LaunchLines, AreWhole) {
   testing::internal::CaptureStdout();
   Outputs outputs({0, 1}, {.pipes = true, .lines = true});
   const auto say = [&](std::size_t rank, std::string_view text) {
-    ASSERT_EQ(::write(outputs.descriptors()[rank].output, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    ASSERT_EQ(::write(outputs.descriptors()[rank].output, text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
     outputs.wait(-1);
   };
   say(0, "[rank 0] o");

@@ -16,24 +16,28 @@ using testing::ElementsAre;
 class Pdsh : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char* name : {"PDSH_SSH_ARGS_APPEND", "PDSH_SSH_ARGS", "PDSH_CONNECT_TIMEOUT"}) ::unsetenv(name);
+    for (const char* name : {"PDSH_SSH_ARGS_APPEND", "PDSH_SSH_ARGS", "PDSH_CONNECT_TIMEOUT"})
+      ::unsetenv(name);
   }
   static Options options(std::vector<const char*> words) {
     words.push_back("prog");
     return parse_options(words);
   }
-  static std::vector<std::string> words(const Options& with, PdshPipes pipes = PdshPipes::launcher) {
+  static std::vector<std::string> words(const Options& with,
+                                        PdshPipes pipes = PdshPipes::launcher) {
     return pdsh_words(with, {"-o", "ServerAliveInterval=10"}, "host2", "cd /x && echo 50%h", pipes);
   }
 };
 
-constexpr const char* kScript = "\"$0\" \"$@\" </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2; exit $?";
+constexpr const char* kScript =
+    "\"$0\" \"$@\" </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2; exit $?";
 
 // Fails if pdsh labels lines, hides exit codes, asks for a password, or expands a % in the command.
 TEST_F(Pdsh, CommandLine) {
-  EXPECT_THAT(words(options({})), ElementsAre("pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "sh", "-c", kScript,
-                                              "ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no",
-                                              "-o", "ServerAliveInterval=10", "-a", "-x", "%h", "cd /x && echo 50%%h"));
+  EXPECT_THAT(words(options({})),
+              ElementsAre("pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "sh", "-c", kScript,
+                          "ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no",
+                          "-o", "ServerAliveInterval=10", "-a", "-x", "%h", "cd /x && echo 50%%h"));
 }
 
 // Fails if --ssh_port, --launcher_args or the user's variables override each other, or the
@@ -44,10 +48,11 @@ TEST_F(Pdsh, ArgumentsOfTheUser) {
   ::setenv("PDSH_CONNECT_TIMEOUT", "7", 1);
   EXPECT_THAT(
       words(options({"--ssh_port", "2222", "--launcher_args", "-l me -K"}), PdshPipes::pdsh),
-      ElementsAre("env", "-u", "PDSH_CONNECT_TIMEOUT", "pdsh", "-N", "-S", "-R", "exec", "-w", "host2", "-l", "me",
-                  "-K", "sh", "-c", "\"$0\" \"$@\" </dev/null; exit $?", "ssh", "-T", "-o", "BatchMode=yes", "-o",
-                  "PasswordAuthentication=no", "-p", "2222", "-i", "/my/key", "-v", "-o", "ConnectTimeout=7", "-o",
-                  "ServerAliveInterval=10", "-4", "-l%u", "%h", "cd /x && echo 50%%h"));
+      ElementsAre("env", "-u", "PDSH_CONNECT_TIMEOUT", "pdsh", "-N", "-S", "-R", "exec", "-w",
+                  "host2", "-l", "me", "-K", "sh", "-c", "\"$0\" \"$@\" </dev/null; exit $?", "ssh",
+                  "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no", "-p", "2222",
+                  "-i", "/my/key", "-v", "-o", "ConnectTimeout=7", "-o", "ServerAliveInterval=10",
+                  "-4", "-l%u", "%h", "cd /x && echo 50%%h"));
 }
 
 // Fails if pdsh would treat a name in a host file as a list of hosts, a file of hosts or an

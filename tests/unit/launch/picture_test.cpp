@@ -22,12 +22,14 @@ using testing::StartsWith;
 using PictureTest = test::SavedMachineTest;
 
 bool contains(const Box& outer, const Box& inner) {
-  return outer.x <= inner.x && outer.y <= inner.y && inner.x + inner.width <= outer.x + outer.width &&
+  return outer.x <= inner.x && outer.y <= inner.y &&
+         inner.x + inner.width <= outer.x + outer.width &&
          inner.y + inner.height <= outer.y + outer.height;
 }
 
 bool apart(const Box& a, const Box& b) {
-  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+  return a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y ||
+         b.y + b.height <= a.y;
 }
 
 std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
@@ -40,8 +42,8 @@ std::vector<Box> of_kind(const Picture& picture, const std::string& kind) {
 // Fails if a CPU, a node or a package of any machine is missing, drawn twice, overlaps another one,
 // or lies outside its parent.
 TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies")) {
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies")) {
     if (entry.path().extension() != ".xml") continue;
     SCOPED_TRACE(entry.path().stem());
     const auto machine = topology::read_machine(entry.path());
@@ -57,16 +59,19 @@ TEST_F(PictureTest, EverythingHasAPlaceOfItsOwn) {
     }
     EXPECT_EQ(of_kind(picture, "pu").size(), machine.cpus().size());
     EXPECT_EQ(of_kind(picture, "core").size(), machine.cores.size());
-    EXPECT_EQ(of_kind(picture, "package").size(), static_cast<std::size_t>(topology::package_count(machine)));
-    const auto without =
-        std::count_if(machine.nodes.begin(), machine.nodes.end(), [](const auto& n) { return n.cpus.empty(); });
+    EXPECT_EQ(of_kind(picture, "package").size(),
+              static_cast<std::size_t>(topology::package_count(machine)));
+    const auto without = std::count_if(machine.nodes.begin(), machine.nodes.end(),
+                                       [](const auto& n) { return n.cpus.empty(); });
     EXPECT_EQ(of_kind(picture, "memory").size(), static_cast<std::size_t>(without));
-    const std::pair<const char*, const char*> inside[] = {{"pu", "core"}, {"core", "node"}, {"node", "package"}};
+    const std::pair<const char*, const char*> inside[] = {
+        {"pu", "core"}, {"core", "node"}, {"node", "package"}};
     for (const auto& [inner, outer] : inside) {
       const auto holders = of_kind(picture, outer);
       for (const auto& box : of_kind(picture, inner))
-        EXPECT_TRUE(std::any_of(holders.begin(), holders.end(), [&](const Box& h) { return contains(h, box); }))
-            << inner;
+        EXPECT_TRUE(std::any_of(holders.begin(), holders.end(), [&](const Box& h) {
+          return contains(h, box);
+        })) << inner;
     }
   }
 }
@@ -112,8 +117,8 @@ TEST(Picture, Files) {
   const auto picture = draw(machine);
   EXPECT_THROW(write_picture(picture, "/tmp/picture.jpg"), Error);
   EXPECT_THROW(write_picture(picture, "/nonexistent/picture.svg"), Error);
-  const auto file =
-      std::filesystem::temp_directory_path() / ("anyaccel-picture-" + std::to_string(::getpid()) + ".svg");
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("anyaccel-picture-" + std::to_string(::getpid()) + ".svg");
   write_picture(picture, file);
   EXPECT_EQ(read_file(file), to_svg(picture));
   std::filesystem::remove(file);
@@ -127,7 +132,8 @@ TEST(Picture, Files) {
   ASSERT_THAT(png, StartsWith("\x89PNG\r\n"));
   const auto number = [&](std::size_t at) {
     int value = 0;
-    for (std::size_t i = at; i < at + 4; ++i) value = value * 256 + static_cast<unsigned char>(png[i]);
+    for (std::size_t i = at; i < at + 4; ++i)
+      value = value * 256 + static_cast<unsigned char>(png[i]);
     return value;
   };
   EXPECT_EQ(number(16), 2 * picture.width);

@@ -17,7 +17,9 @@ using topology::CpuList;
 using topology::Machine;
 using topology::MemoryKind;
 
-int below(std::mt19937& random, int limit) { return static_cast<int>(random() % static_cast<unsigned>(limit)); }
+int below(std::mt19937& random, int limit) {
+  return static_cast<int>(random() % static_cast<unsigned>(limit));
+}
 
 /// Packages, nodes with gaps in their numbers, cores with one to four threads numbered adjacently
 /// or apart, memory-only nodes of every kind, and nodes without memory. Possibly only a part of it
@@ -31,7 +33,8 @@ Machine machine_by_chance(std::mt19937& random) {
       number += 1 + below(random, 3);
       machine.nodes.push_back({.os_index = number, .memory = below(random, 8) == 0 ? 0 : 1 << 20});
       for (int core = 0, count = below(random, 9); core < count; ++core, ++cores)
-        machine.cores.push_back({.package = package, .node = static_cast<int>(machine.nodes.size()) - 1});
+        machine.cores.push_back(
+            {.package = package, .node = static_cast<int>(machine.nodes.size()) - 1});
     }
   if (cores == 0) machine.cores.push_back({.package = 0, .node = 0});
   const bool apart = below(random, 2) == 0;
@@ -86,7 +89,8 @@ struct Checked {
   bool inside = true;  ///< no rank spans several nodes
 };
 
-Checked check_ranks(const Machine& machine, const PlanOptions& options, const HostPlan& plan, bool shared) {
+Checked check_ranks(const Machine& machine, const PlanOptions& options, const HostPlan& plan,
+                    bool shared) {
   const auto core_of = cores_by_cpu(machine);
   Checked checked;
   for (const auto& rank : plan.ranks) {
@@ -106,7 +110,8 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
     if (!options.core_list) {
       EXPECT_EQ(cores.size(), rank.cores.size()) << "two threads of one core";
     }
-    for (const std::size_t core : cores) EXPECT_TRUE(checked.all.insert(core).second || shared) << "a core twice";
+    for (const std::size_t core : cores)
+      EXPECT_TRUE(checked.all.insert(core).second || shared) << "a core twice";
     if (nodes.size() == 1) checked.sizes[*nodes.begin()].insert(cores.size());
     if (nodes.size() > 1) checked.inside = false;
     checked.least = std::min(checked.least, cores.size());
@@ -117,7 +122,8 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
       if (!std::count(rank.memory_nodes.begin(), rank.memory_nodes.end(), node.os_index)) continue;
       EXPECT_GT(node.memory, 0);
       EXPECT_FALSE(topology::intersect(node.near_cpus, rank.cores).empty());
-      EXPECT_EQ(rank.policy == MemoryPolicy::preferred, node.cpus.empty() && node.kind == MemoryKind::hbm);
+      EXPECT_EQ(rank.policy == MemoryPolicy::preferred,
+                node.cpus.empty() && node.kind == MemoryKind::hbm);
       if (node.cpus.empty()) {
         EXPECT_EQ(node.kind, MemoryKind::hbm);
       }
@@ -127,7 +133,8 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
     const bool fresh = checked.all.insert(core_of.at(cpu)).second;
     // If several threads of a reserved core are listed, all of them are reserved.
     EXPECT_TRUE(fresh || options.core_list) << "a reserved core is computed on";
-    for (const auto& rank : plan.ranks) EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
+    for (const auto& rank : plan.ranks)
+      EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
   }
   return checked;
 }
@@ -153,8 +160,9 @@ TEST(PlanProperty, HoldsByChance) {
       plan = plan_host(machine, options);
     } catch (const Error& error) {
       ++refused;
-      const bool many = !options.oversubscribe && usable > reserved &&
-                        static_cast<std::size_t>(options.ranks) > (usable - reserved) * kRanksPerCore;
+      const bool many =
+          !options.oversubscribe && usable > reserved &&
+          static_cast<std::size_t>(options.ranks) > (usable - reserved) * kRanksPerCore;
       EXPECT_TRUE(many || reserved >= usable) << error.what();
       continue;
     }

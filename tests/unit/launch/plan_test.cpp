@@ -72,7 +72,8 @@ TEST_F(Plan, RemaindersAreSpread) {
 
 // Fails if a node number is mistaken for an index: node 8 would lose its memory policy.
 TEST_F(Plan, NodeNumbersWithGaps) {
-  EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})), ElementsAre(ElementsAre(0), ElementsAre(8)));
+  EXPECT_THAT(memory_of(plan_host(saved("nodes_0_and_8"), {})),
+              ElementsAre(ElementsAre(0), ElementsAre(8)));
 }
 
 // Fails if HBM is not preferred, or if GPU memory, CXL or unknown memory is mistaken for HBM
@@ -81,7 +82,8 @@ TEST_F(Plan, OnlyHbmIsPreferred) {
   const auto flat = plan_host(saved("hbm_flat"), {});
   EXPECT_THAT(memory_of(flat), ElementsAre(ElementsAre(1), ElementsAre(2)));
   EXPECT_EQ(flat.ranks[0].policy, MemoryPolicy::preferred);
-  for (const auto* const name : {"unknown_memory", "cxl", "power9_gpu", "grace_hopper", "fake_nodes"}) {
+  for (const auto* const name :
+       {"unknown_memory", "cxl", "power9_gpu", "grace_hopper", "fake_nodes"}) {
     const auto machine = saved(name);
     for (const auto& rank : plan_host(machine, {}).ranks) {
       EXPECT_EQ(rank.policy, MemoryPolicy::bind) << name;
@@ -105,7 +107,8 @@ TEST_F(Plan, NodesWithoutMemory) {
 
 // Fails if the documented command does not leave four cores of each socket free.
 TEST_F(Plan, CoreListOfTheDocument) {
-  const auto plan = plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
+  const auto plan =
+      plan_host(saved("sockets_of_56"), {.ranks = 2, .core_list = parse_core_list("0-51,56-107")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-51", "56-107"));
   EXPECT_EQ(plan.ranks[1].threads, 52);
   EXPECT_THAT(plan.ranks[1].memory_nodes, ElementsAre(1));
@@ -113,7 +116,8 @@ TEST_F(Plan, CoreListOfTheDocument) {
 
 // Fails if two listed threads of one core go to different ranks, or one of them is dropped.
 TEST_F(Plan, NamedSiblingsStayTogether) {
-  const auto plan = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 4, .core_list = parse_core_list("0-15")});
+  const auto plan = plan_host(saved("two_nodes_siblings_apart"),
+                              {.ranks = 4, .core_list = parse_core_list("0-15")});
   EXPECT_THAT(cores_of(plan), ElementsAre("0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15"));
   EXPECT_EQ(plan.ranks[0].threads, 4);
 }
@@ -131,14 +135,15 @@ TEST_F(Plan, AllowedCpusOnly) {
 TEST_F(Plan, MoreRanksThanCores) {
   const auto machine = saved("one_node_8_cores");
   for (const bool bind : {true, false}) {
-    EXPECT_THAT(
-        refusal(machine, {.ranks = 33, .bind = bind}),
-        AllOf(HasSubstr("33 ranks on 8 cores"), HasSubstr("at most 4 ranks per core"), HasSubstr("--oversubscribe")));
+    EXPECT_THAT(refusal(machine, {.ranks = 33, .bind = bind}),
+                AllOf(HasSubstr("33 ranks on 8 cores"), HasSubstr("at most 4 ranks per core"),
+                      HasSubstr("--oversubscribe")));
     for (const int ranks : {9, 32}) {
       const auto plan = plan_host(machine, {.ranks = ranks, .bind = bind});
       EXPECT_EQ(plan.ranks.size(), static_cast<std::size_t>(ranks));
-      EXPECT_THAT(plan.warnings, ElementsAre(AllOf(HasSubstr(std::to_string(ranks) + " ranks share 8 cores"),
-                                                   HasSubstr("--oversubscribe"))));
+      EXPECT_THAT(plan.warnings,
+                  ElementsAre(AllOf(HasSubstr(std::to_string(ranks) + " ranks share 8 cores"),
+                                    HasSubstr("--oversubscribe"))));
       EXPECT_THAT(plan.notes, Not(Contains(HasSubstr("share"))));
     }
     EXPECT_THAT(plan_host(machine, {.ranks = 8, .bind = bind}).warnings, IsEmpty());
@@ -156,7 +161,8 @@ TEST_F(Plan, MoreRanksThanCores) {
   const auto devices = plan_host(machine, {.ranks = 33, .bind = false, .compute_on_cores = false});
   EXPECT_EQ(devices.ranks.size(), 33u);
   EXPECT_THAT(devices.warnings, IsEmpty());
-  EXPECT_THAT(refusal(machine, {.ranks = 33, .compute_on_cores = false}), HasSubstr("--oversubscribe"));
+  EXPECT_THAT(refusal(machine, {.ranks = 33, .compute_on_cores = false}),
+              HasSubstr("--oversubscribe"));
   EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("below 0"));
 }
 
@@ -176,8 +182,10 @@ TEST_F(Plan, ReservedCoresAreSpread) {
   EXPECT_EQ(topology::format_cpu_list(plan.ranks[0].reserved), "52-55");
   const auto one = plan_host(saved("two_nodes_siblings_apart"), {.ranks = 1, .reserve_cores = 2});
   EXPECT_THAT(one.reserved, ElementsAre(3, 7));
-  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.ranks = 25, .reserve_cores = 2}), HasSubstr("2 reserved"));
-  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.reserve_cores = 8}), HasSubstr("--reserve_cores"));
+  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.ranks = 25, .reserve_cores = 2}),
+              HasSubstr("2 reserved"));
+  EXPECT_THAT(refusal(saved("one_node_8_cores"), {.reserve_cores = 8}),
+              HasSubstr("--reserve_cores"));
 }
 
 // Fails if a rank is not bound next to its device, or a rank whose device has no known node gets
@@ -193,7 +201,8 @@ TEST_F(Plan, NextToTheDevice) {
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
   // Nodes that are the device's own memory or unknown have no effect.
   options.device_nodes = {30, 99};
-  EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)), ElementsAre("0,4,8,12", "16,20,24,28"));
+  EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)),
+              ElementsAre("0,4,8,12", "16,20,24,28"));
 }
 
 // Fails if a rank gets no core because more ranks than cores share a node.

@@ -38,7 +38,8 @@ struct Family {
 };
 
 bool has(const std::vector<Process>& processes, pid_t id) {
-  return std::any_of(processes.begin(), processes.end(), [&](const Process& one) { return one.id == id; });
+  return std::any_of(processes.begin(), processes.end(),
+                     [&](const Process& one) { return one.id == id; });
 }
 
 // Fails if a grandchild is missed, or an ancestor counts as a descendant.

@@ -34,15 +34,17 @@ std::string refusal(const Act& act) {
 TEST(JobWords, ArriveWhole) {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
-  for (const auto& words :
-       {std::vector<std::string>{"a b", "", "it's \"x\"", "two\nlines", "100%", "~", "a=b,c;d", bytes},
-        std::vector<std::string>{"one"}, std::vector<std::string>{""}}) {
+  for (const auto& words : {std::vector<std::string>{"a b", "", "it's \"x\"", "two\nlines", "100%",
+                                                     "~", "a=b,c;d", bytes},
+                            std::vector<std::string>{"one"}, std::vector<std::string>{""}}) {
     const auto text = format_words(words);
     EXPECT_EQ(parse_words(text), words);
-    EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@+%~"),
+    EXPECT_EQ(text.find_first_not_of(
+                  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,@+%~"),
               std::string::npos);
   }
-  EXPECT_EQ(format_words({"--world", "a:0@b:GPU-x", "--lr", "a b"}), "--world~a:0@b:GPU-x~--lr~a%20b");
+  EXPECT_EQ(format_words({"--world", "a:0@b:GPU-x", "--lr", "a b"}),
+            "--world~a:0@b:GPU-x~--lr~a%20b");
   for (const char* wrong : {"a%", "a%2", "a%zz", "a%00b", "a b", "$x"})
     EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is not a job"));
 }
@@ -72,26 +74,35 @@ TEST(Place, IsReadFromEachRunnersVariables) {
                                        {"PMI_RANK", "0"}}),
                3, 4, 1, 2);
   for (const auto runner : {Runner::mpich, Runner::impi, Runner::mvapich})
-    expect_place(
-        place(runner, {{"PMI_RANK", "3"}, {"PMI_SIZE", "4"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}), 3, 4,
-        1, 2);
+    expect_place(place(runner, {{"PMI_RANK", "3"},
+                                {"PMI_SIZE", "4"},
+                                {"MPI_LOCALRANKID", "1"},
+                                {"MPI_LOCALNRANKS", "2"}}),
+                 3, 4, 1, 2);
   expect_place(place(Runner::mvapich, {{"MV2_COMM_WORLD_RANK", "3"},
                                        {"MV2_COMM_WORLD_SIZE", "4"},
                                        {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
                                        {"MV2_COMM_WORLD_LOCAL_SIZE", "2"},
                                        {"PMI_RANK", "0"}}),
                3, 4, 1, 2);
-  expect_place(
-      place(Runner::slurm,
-            {{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_NTASKS", "16"}}),
-      3, 4, 1, std::nullopt);
+  expect_place(place(Runner::slurm, {{"SLURM_PROCID", "3"},
+                                     {"SLURM_STEP_NUM_TASKS", "4"},
+                                     {"SLURM_LOCALID", "1"},
+                                     {"SLURM_NTASKS", "16"}}),
+               3, 4, 1, std::nullopt);
 }
 
 // Fails if an agent whose environment names no rank, as when started by hand, starts as rank 0.
 TEST(Place, IsNotGuessed) {
-  EXPECT_THAT(refusal([] { place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}}); }), HasSubstr("PMI_RANK is not set"));
+  EXPECT_THAT(refusal([] {
+                place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}});
+              }),
+              HasSubstr("PMI_RANK is not set"));
   EXPECT_THAT(refusal([] { place(Runner::mpich, {{"PMI_RANK", "x"}}); }), HasSubstr("PMI_RANK=x"));
-  EXPECT_THAT(refusal([] { place(Runner::slurm, {{"SLURM_PROCID", "0"}}); }), HasSubstr("SLURM_STEP_NUM_TASKS"));
+  EXPECT_THAT(refusal([] {
+                place(Runner::slurm, {{"SLURM_PROCID", "0"}});
+              }),
+              HasSubstr("SLURM_STEP_NUM_TASKS"));
 }
 
 // Fails if a rank on uneven hosts is planned for another host, or a rank that runs on an unplanned
@@ -100,13 +111,16 @@ TEST(HostOfRank, IsThePlans) {
   const std::vector<Host> hosts{{"a", {"0", "1", "2"}}, {"b", {"GPU-x"}}, {"c", {"0", "1"}}};
   const int host[] = {0, 0, 0, 1, 2, 2}, local[] = {0, 1, 2, 0, 0, 1}, size[] = {3, 3, 3, 1, 2, 2};
   for (int rank = 0; rank < 6; ++rank) {
-    EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], size[rank]}, Runner::mpich), static_cast<std::size_t>(host[rank]));
+    EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], size[rank]}, Runner::mpich),
+              static_cast<std::size_t>(host[rank]));
     EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], std::nullopt}, Runner::slurm),
               static_cast<std::size_t>(host[rank]));
   }
-  for (const Place wrong : {Place{3, 6, 1, 2}, Place{3, 6, 0, 2}, Place{6, 7, 0, 1}, Place{0, 7, 0, 3}})
+  for (const Place wrong :
+       {Place{3, 6, 1, 2}, Place{3, 6, 0, 2}, Place{6, 7, 0, 1}, Place{0, 7, 0, 3}})
     EXPECT_THAT(refusal([&] { host_of(hosts, wrong, Runner::openmpi); }),
-                AllOf(HasSubstr("openmpi has put ranks elsewhere than planned"), HasSubstr("--launcher_args")));
+                AllOf(HasSubstr("openmpi has put ranks elsewhere than planned"),
+                      HasSubstr("--launcher_args")));
 }
 
 // Fails if the agent does not receive the launcher's options, or its rank inherits the job
@@ -114,12 +128,15 @@ TEST(HostOfRank, IsThePlans) {
 TEST(RankOptions, AreWhatTheLauncherHandedOver) {
   const auto folder = std::filesystem::canonical(testing::TempDir()).string();
   ::setenv(kJobVariable,
-           format_words({"--folder", folder, "--set", "RANK_AGENT_TEST=a b\nc", "--world", "a:0@b:0,1", "--master_addr",
-                         "10.0.0.1", "--master_port", "29500", "--bind_cores_to_rank", "--", "prog", "", "x y"})
+           format_words({"--folder", folder, "--set", "RANK_AGENT_TEST=a b\nc", "--world",
+                         "a:0@b:0,1", "--master_addr", "10.0.0.1", "--master_port", "29500",
+                         "--bind_cores_to_rank", "--", "prog", "", "x y"})
                .c_str(),
            1);
-  for (const auto& [name, value] :
-       {std::pair{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}})
+  for (const auto& [name, value] : {std::pair{"PMI_RANK", "2"},
+                                    {"PMI_SIZE", "3"},
+                                    {"MPI_LOCALRANKID", "1"},
+                                    {"MPI_LOCALNRANKS", "2"}})
     ::setenv(name, value, 1);
   const auto options = rank_options(Runner::mpich);
   EXPECT_EQ(options.node_rank, 1);
@@ -150,7 +167,8 @@ TEST(ParentsEnd, IsReadable) {
       FD_SET(descriptor, &set);
       ::close(ready[1]);
       // Blocks until the parent exits; the test's timeout ends a hang.
-      const char answer = ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
+      const char answer =
+          ::select(descriptor + 1, &set, nullptr, nullptr, nullptr) == 1 ? 'y' : 'n';
       ::_exit(::write(ends[1], &answer, 1) == 1 ? 0 : 1);
     }
     ::close(ready[1]);

@@ -72,7 +72,9 @@ TEST_F(RunJob, EndsWell) {
 // Fails if ranks outlive a failed one, or its exit code or last output is lost.
 TEST_F(RunJob, FailureEndsAll) {
   EXPECT_EQ(run({kForEver, "echo the reason >&2; exit 3"}), 3);
-  EXPECT_THAT(said_, HasSubstr("rank 1 on here failed first: exit code 3; its last lines:\n  | the reason\n"));
+  EXPECT_THAT(
+      said_,
+      HasSubstr("rank 1 on here failed first: exit code 3; its last lines:\n  | the reason\n"));
 }
 
 // Fails if a rank killed by a signal counts as a success, as in DeepSpeed's launcher.
@@ -83,7 +85,8 @@ TEST_F(RunJob, SignalIs128AndMore) {
 
 // Fails if a process survives that ignores SIGTERM, or that left its session and its parent.
 TEST_F(RunJob, NothingStays) {
-  EXPECT_EQ(run({"trap '' TERM; (setsid sh -c 'trap \"\" TERM; touch $FOLDER/up; sleep 1000' &) ; sleep 1000",
+  EXPECT_EQ(run({"trap '' TERM; (setsid sh -c 'trap \"\" TERM; touch $FOLDER/up; sleep 1000' &) ; "
+                 "sleep 1000",
                  "until [ -e $FOLDER/up ]; do sleep 0.01; done; exit 4"}),
             4);
 }
@@ -102,9 +105,11 @@ TEST_F(RunJob, FirstIsFirstInTime) {
     std::filesystem::remove(folder_ + "/first");
     // The later rank exits when the earlier one is a zombie, and resumes the guard when it is a
     // zombie itself.
-    const std::string early = "echo $$ > $FOLDER/tmp; kill -STOP " + guard + "; mv $FOLDER/tmp $FOLDER/first; exit 11";
+    const std::string early =
+        "echo $$ > $FOLDER/tmp; kill -STOP " + guard + "; mv $FOLDER/tmp $FOLDER/first; exit 11";
     const std::string late =
-        "until [ -e $FOLDER/first ]; do sleep 0.01; done; until grep -q '(sh) Z' /proc/$(cat $FOLDER/first)/stat; do "
+        "until [ -e $FOLDER/first ]; do sleep 0.01; done; until grep -q '(sh) Z' /proc/$(cat "
+        "$FOLDER/first)/stat; do "
         "sleep 0.01; done; "
         "(setsid sh -c \"until grep -q '(sh) Z' /proc/$$/stat; do sleep 0.01; done; kill -CONT " +
         guard + "\" > /dev/null 2>&1 &); exit 12";
@@ -118,7 +123,8 @@ TEST_F(RunJob, ProgramThatIsNotThere) {
   one.ranks[0].command = {"/no/such/program"};
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(one, {}), 127);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot run /no/such/program: No such file"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("cannot run /no/such/program: No such file"));
 }
 
 // Fails if a rank inherits a variable that must not be passed on.
@@ -147,7 +153,8 @@ TEST_F(RunJob, SignalsArePassedOn) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     std::filesystem::remove(folder_ + "/up");
     const auto one =
-        job({"trap 'echo saved > $FOLDER/saved; exit 0' INT TERM HUP; touch $FOLDER/up; while :; do sleep 0.01; done"});
+        job({"trap 'echo saved > $FOLDER/saved; exit 0' INT TERM HUP; touch $FOLDER/up; while :; "
+             "do sleep 0.01; done"});
     EXPECT_EQ(run_in_child(one, folder_ + "/up", signal), 128 + signal);
     EXPECT_EQ(file("saved"), "saved\n");
     std::filesystem::remove(folder_ + "/saved");
@@ -161,7 +168,8 @@ TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {
       const auto one =
           job({"trap 'sleep 0.3; echo saved > $FOLDER/saved; exit 0' INT TERM HUP QUIT;"
-               "cut -d' ' -f4 /proc/$$/stat > $FOLDER/tmp; mv $FOLDER/tmp $FOLDER/up; while :; do sleep 0.01; done"});
+               "cut -d' ' -f4 /proc/$$/stat > $FOLDER/tmp; mv $FOLDER/tmp $FOLDER/up; while :; do "
+               "sleep 0.01; done"});
       const pid_t child = ::fork();
       if (child == 0) ::_exit(run_job(one, {}));
       while (!std::filesystem::exists(folder_ + "/up")) ::usleep(1000);
@@ -181,7 +189,9 @@ TEST_F(RunJob, SignalsToTheGuardArePassedOn) {
 
 // Fails if ranks outlive a killed launcher. This process becomes the subreaper that inherits them.
 TEST_F(RunJob, KilledLauncherLeavesNothing) {
-  const auto one = job({"trap '' TERM INT HUP; (setsid sleep 1000 > /dev/null 2>&1 &); touch $FOLDER/up; sleep 1000"});
+  const auto one =
+      job({"trap '' TERM INT HUP; (setsid sleep 1000 > /dev/null 2>&1 &); touch $FOLDER/up; sleep "
+           "1000"});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   EXPECT_EQ(run_in_child(one, folder_ + "/up", SIGKILL), 128 + SIGKILL);
   // All of them are now children of this process, so it can wait for the last one. The test's
@@ -192,7 +202,8 @@ TEST_F(RunJob, KilledLauncherLeavesNothing) {
 
 // Fails if ranks, or processes that they left behind, outlive a killed guard.
 TEST_F(RunJob, KilledGuardLeavesNothing) {
-  EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 /proc/$$/stat); sleep 1000"}),
+  EXPECT_EQ(run({"(setsid sleep 1000 > /dev/null 2>&1 &); kill -KILL $(cut -d' ' -f4 "
+                 "/proc/$$/stat); sleep 1000"}),
             128 + SIGKILL);
   EXPECT_THAT(said_, HasSubstr("was killed"));
 }
@@ -267,7 +278,8 @@ int run_agent(const Job& job, const std::string& ready, int signal, int ends_wit
 TEST_F(RunJob, AgentEndsWellWhenAsked) {
   for (const int signal : {SIGALRM, SIGQUIT}) {
     const auto one =
-        job({"trap 'echo saved > $FOLDER/saved; exit 5' TERM; touch $FOLDER/up; while :; do sleep 0.01; done"});
+        job({"trap 'echo saved > $FOLDER/saved; exit 5' TERM; touch $FOLDER/up; while :; do sleep "
+             "0.01; done"});
     EXPECT_EQ(run_agent(one, folder_ + "/up", signal), 0);
     EXPECT_EQ(file("saved"), "saved\n");
     std::filesystem::remove(folder_ + "/up");
@@ -317,8 +329,9 @@ Job runner_of(const std::string& folder, const std::string& script) {
 // rank failed.
 TEST_F(RunJob, ReportOfAnAgentCounts) {
   const auto report = format_report({3, 9 << 8});
-  const auto one = runner_of(
-      folder_, "printf 'half a line of rank 1: " + report + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
+  const auto one =
+      runner_of(folder_, "printf 'half a line of rank 1: " + report +
+                             "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 9);
   said_ = testing::internal::GetCapturedStderr();
@@ -330,15 +343,18 @@ TEST_F(RunJob, ReportOfAnAgentCounts) {
 // wrongly, or a job is ended whose ranks have all started.
 TEST_F(RunJob, RankThatDoesNotStart) {
   const auto started = [](int rank) { return format_report({rank, kStarted}); };
-  auto one = runner_of(folder_, "printf '" + started(1) + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
+  auto one = runner_of(
+      folder_, "printf '" + started(1) + "' >&2; trap 'exit 1' ALRM; while :; do sleep 0.01; done");
   one.start_limit = 1;
   one.rank_hosts = {"a", "b"};
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 255);
   said_ = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said_, HasSubstr("the runner has not started rank 0 on a, and no other rank for 1 s"));
+  EXPECT_THAT(said_,
+              HasSubstr("the runner has not started rank 0 on a, and no other rank for 1 s"));
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
-  one.ranks.front().command.back() = "printf '" + started(1) + started(0) + "' >&2; sleep 1.5; exit 3";
+  one.ranks.front().command.back() =
+      "printf '" + started(1) + started(0) + "' >&2; sleep 1.5; exit 3";
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 3);
 }
 
@@ -346,7 +362,8 @@ TEST_F(RunJob, RankThatDoesNotStart) {
 TEST_F(RunJob, RunnerThatDies) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(runner_of(folder_, "kill -KILL $$"), {.output = {.reports = true}}), 137);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("the runner ended the job first: signal 9"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("the runner ended the job first: signal 9"));
 }
 
 // Fails if output is lost while its reader is slow, or lines of two ranks mix.

@@ -57,8 +57,8 @@ std::string text_of(const std::string& title, const Options& options, const JobI
 
 // Fails if the command line or environment of a runner changes.
 TEST(GoldenRunner, OfEachRunner) {
-  for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
-                           "ANYACCEL_LAUNCH_SILENCE"})
+  for (const char* name : {"SLURMD_NODENAME", "HYDRA_LAUNCHER_EXTRA_ARGS",
+                           "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS", "ANYACCEL_LAUNCH_SILENCE"})
     ::unsetenv(name);
   const std::vector<Host> uneven{{"b", {"0", "1"}}, {"a", {"GPU-x"}}, {"c", {"3", "5", "7"}}};
   for (const char* name : {"openmpi", "mpich", "impi", "mvapich", "slurm"}) {
@@ -67,9 +67,11 @@ TEST(GoldenRunner, OfEachRunner) {
     text += text_of("uneven hosts", options, input_of(uneven));
     text += text_of("even hosts", options, input_of({{"a", {"0", "1"}}, {"b", {"0", "1"}}}));
     text += text_of("words of the user's",
-                    options_of({"--launcher", name, "--launcher_args", "-x 'a b' --y", "train.py"}), input_of(uneven));
+                    options_of({"--launcher", name, "--launcher_args", "-x 'a b' --y", "train.py"}),
+                    input_of(uneven));
     text +=
-        text_of("a port of ssh", options_of({"--launcher", name, "--ssh_port", "2222", "train.py"}), input_of(uneven));
+        text_of("a port of ssh", options_of({"--launcher", name, "--ssh_port", "2222", "train.py"}),
+                input_of(uneven));
     const auto golden = fs::path(ANYACCEL_TEST_DATA) / "runners" / (std::string(name) + ".txt");
     if (std::getenv("ANYACCEL_WRITE_PLANS") != nullptr) std::ofstream(golden) << text;
     EXPECT_EQ(text, try_read_file(golden).value_or("")) << golden;
@@ -82,17 +84,21 @@ TEST(Runner, OpenMpiNoticesSilence) {
   const auto words = [](std::vector<const char*> options) {
     options.insert(options.begin(), {"--launcher", "openmpi"});
     options.push_back("train.py");
-    return shell_quoted(runner_job(options_of(options), this_host(), "p", "mpirun").ranks.front().command);
+    return shell_quoted(
+        runner_job(options_of(options), this_host(), "p", "mpirun").ranks.front().command);
   };
   const auto mca = [](int time, int interval) {
-    return "--mca oob_tcp_keepalive_time " + std::to_string(time) + " --mca oob_tcp_keepalive_intvl " +
-           std::to_string(interval) + " --mca oob_tcp_keepalive_probes 3 ";
+    return "--mca oob_tcp_keepalive_time " + std::to_string(time) +
+           " --mca oob_tcp_keepalive_intvl " + std::to_string(interval) +
+           " --mca oob_tcp_keepalive_probes 3 ";
   };
-  for (const auto& [silence, time, interval] : {std::tuple{"30", 15, 5}, {"3", 1, 1}, {"1", 1, 1}, {"100", 52, 16}}) {
+  for (const auto& [silence, time, interval] :
+       {std::tuple{"30", 15, 5}, {"3", 1, 1}, {"1", 1, 1}, {"100", 52, 16}}) {
     ::setenv("ANYACCEL_LAUNCH_SILENCE", silence, 1);
     EXPECT_THAT(words({}), HasSubstr(mca(time, interval))) << silence;
   }
-  EXPECT_THAT(words({"--launcher_args", "--mca oob_tcp_keepalive_time 99"}), Not(HasSubstr("intvl")));
+  EXPECT_THAT(words({"--launcher_args", "--mca oob_tcp_keepalive_time 99"}),
+              Not(HasSubstr("intvl")));
   ::setenv("ANYACCEL_LAUNCH_SILENCE", "0", 1);
   EXPECT_THAT(words({}), Not(HasSubstr("keepalive")));
   ::unsetenv("ANYACCEL_LAUNCH_SILENCE");
@@ -107,9 +113,10 @@ TEST(RunnerJob, HandsOverAll) {
   auto input = input_of({{"a", {"0", "1"}}, {"b", {"GPU-x"}}});
   input.accelerator.traits.export_envs = {"CARDLIB"};
   input.file_variables = {{"FROM_FILE", "x, \"y\"\nz"}};
-  const auto options = options_of({"--launcher", "mpich", "--bind_core_list", "0-3", "--reserve_cores", "1", "--module",
-                                   "--no_local_rank", "--oversubscribe", "--prefix_output", "--venv_script",
-                                   "/v/activate", "train", "--lr", "a b"});
+  const auto options =
+      options_of({"--launcher", "mpich", "--bind_core_list", "0-3", "--reserve_cores", "1",
+                  "--module", "--no_local_rank", "--oversubscribe", "--prefix_output",
+                  "--venv_script", "/v/activate", "train", "--lr", "a b"});
   const auto job = runner_job(options, input, "/opt/anyaccel", "mpiexec");
   ASSERT_EQ(job.ranks.size(), 1U);
   EXPECT_EQ(job.world_size, 3);
@@ -129,19 +136,21 @@ TEST(RunnerJob, HandsOverAll) {
   EXPECT_EQ(handed.master_port, 29500);
   EXPECT_EQ(handed.core_list, "0-3");
   EXPECT_EQ(handed.reserve_cores, 1);
-  EXPECT_TRUE(handed.module && handed.no_local_rank && handed.oversubscribe && handed.prefix_output &&
-              handed.bind_cores);
+  EXPECT_TRUE(handed.module && handed.no_local_rank && handed.oversubscribe &&
+              handed.prefix_output && handed.bind_cores);
   EXPECT_EQ(handed.venv_script, "/v/activate");
   EXPECT_EQ(handed.program, "train");
   EXPECT_THAT(handed.arguments, testing::ElementsAre("--lr", "a b"));
   EXPECT_FALSE(handed.own_slots || handed.slot_nodes);
 }
 
-// Fails if agents are not told that the slots have this host's own names, or which nodes they are on.
+// Fails if agents are not told that the slots have this host's own names, or which nodes they are
+// on.
 TEST(RunnerJob, SlotsOfThisHostStay) {
   auto input = this_host();
   input.device_nodes = {1, 0};
-  const auto job = runner_job(options_of({"--launcher", "openmpi", "prog"}), input, "/opt/anyaccel", "mpirun");
+  const auto job =
+      runner_job(options_of({"--launcher", "openmpi", "prog"}), input, "/opt/anyaccel", "mpirun");
   for (const auto& [name, value] : job.ranks.front().environment)
     if (name == kJobVariable) {
       EXPECT_THAT(parse_words(value), testing::IsSupersetOf({"--own_slots", "--slot_nodes"}));
@@ -151,8 +160,10 @@ TEST(RunnerJob, SlotsOfThisHostStay) {
 // Fails if a missing runner is noticed only when exec fails, or the message does not say what to
 // install.
 TEST(CheckRunner, SaysWhatToInstall) {
-  for (const auto& [name, words] :
-       {std::pair{"openmpi", "openmpi-bin"}, {"mpich", "MPICH"}, {"impi", "impi-rt"}, {"slurm", "slurm-client"}}) {
+  for (const auto& [name, words] : {std::pair{"openmpi", "openmpi-bin"},
+                                    {"mpich", "MPICH"},
+                                    {"impi", "impi-rt"},
+                                    {"slurm", "slurm-client"}}) {
     try {
       check_runner(options_of({"--launcher", name, "prog"}), "");
       FAIL() << name;
@@ -173,7 +184,8 @@ TEST(FindRunner, AsksForTheVersion) {
   };
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", folder.c_str(), 1);
-  for (const auto runner : {Runner::openmpi, Runner::mpich, Runner::impi, Runner::mvapich, Runner::slurm})
+  for (const auto runner :
+       {Runner::openmpi, Runner::mpich, Runner::impi, Runner::mvapich, Runner::slurm})
     EXPECT_EQ(find_runner(runner), "");
   write("mpirun", "HYDRA build details:");
   write("mpiexec", "HYDRA build details:");

@@ -57,12 +57,14 @@ TEST(RemoteCommand, HasAllOfIt) {
                                        "a b"};
   const auto command = remote_command(parse_options(words), input(), 1, "/opt/any accel");
   for (const char* part :
-       {"'/opt/any accel' launch --agent --silence 30 --no_ssh --node_rank 1 --world a:0,1@b:GPU-x --master_addr "
+       {"'/opt/any accel' launch --agent --silence 30 --no_ssh --node_rank 1 --world a:0,1@b:GPU-x "
+        "--master_addr "
         "10.0.0.1 "
         "--master_port 29500",
-        "'CARDLIB_DEBUG=it'\\''s'", "'FROM_FILE=x y'", "PYTHONPATH=", " --bind_cores_to_rank", "--bind_core_list 0-3",
-        "--reserve_cores 1", "--module", "--no_local_rank", "--oversubscribe", "--enable_each_rank_log 'my logs'",
-        "--venv_script /v/activate", "-- train --lr 'a b'"})
+        "'CARDLIB_DEBUG=it'\\''s'", "'FROM_FILE=x y'", "PYTHONPATH=", " --bind_cores_to_rank",
+        "--bind_core_list 0-3", "--reserve_cores 1", "--module", "--no_local_rank",
+        "--oversubscribe", "--enable_each_rank_log 'my logs'", "--venv_script /v/activate",
+        "-- train --lr 'a b'"})
     EXPECT_THAT(command, HasSubstr(part));
   EXPECT_THAT(command, testing::StartsWith("cd "));
   EXPECT_THAT(command, Not(HasSubstr("LAUNCH_TEST_PRIVATE")));
@@ -71,14 +73,16 @@ TEST(RemoteCommand, HasAllOfIt) {
 // Fails if --ssh_port or --launcher_args do not reach ssh, or ssh asks for a password that nobody
 // can enter.
 TEST(SshJob, OneForEachHost) {
-  const std::vector<const char*> words{"--ssh_port", "2222", "--launcher_args", "-i 'my key'", "prog"};
+  const std::vector<const char*> words{"--ssh_port", "2222", "--launcher_args", "-i 'my key'",
+                                       "prog"};
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
   ASSERT_EQ(job.ranks.size(), 2U);
   EXPECT_EQ(job.world_size, 3);
   EXPECT_EQ(job.input, RankInput::held);
   const auto& command = job.ranks[1].command;
   EXPECT_EQ(command.front(), "ssh");
-  EXPECT_THAT(command, AllOf(Contains("BatchMode=yes"), Contains("2222"), Contains("my key"), Contains("b")));
+  EXPECT_THAT(command, AllOf(Contains("BatchMode=yes"), Contains("2222"), Contains("my key"),
+                             Contains("b")));
   EXPECT_THAT(command.back(), HasSubstr("--node_rank 1"));
   EXPECT_THAT(command.back(), HasSubstr("--silence 30"));
 }
@@ -90,9 +94,10 @@ TEST(SshJob, LimitsAreBehindTheUsers) {
   const auto job = ssh_job(parse_options(words), input(), "/opt/anyaccel");
   auto command = job.ranks[0].command;
   command.pop_back();
-  EXPECT_THAT(command, ElementsAre("ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no", "-o",
-                                   "ServerAliveInterval=99", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=10",
-                                   "-o", "ServerAliveCountMax=3", "a"));
+  EXPECT_THAT(command,
+              ElementsAre("ssh", "-T", "-o", "BatchMode=yes", "-o", "PasswordAuthentication=no",
+                          "-o", "ServerAliveInterval=99", "-o", "ConnectTimeout=30", "-o",
+                          "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3", "a"));
 }
 
 // Fails if hosts change when one launcher writes them and another reads them.

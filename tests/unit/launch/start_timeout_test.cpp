@@ -30,7 +30,8 @@ TEST(StartTimeout, NamesAFew) {
   StartTimeout watch(std::vector<std::string>(10, "a"), milliseconds(1), begin);
   EXPECT_EQ(watch.missing({4}, begin), "");
   EXPECT_EQ(watch.missing({4}, begin + milliseconds(1)),
-            "rank 0 on a, rank 1 on a, rank 2 on a, rank 3 on a, rank 5 on a, rank 6 on a, rank 7 on a, rank 8 on a "
+            "rank 0 on a, rank 1 on a, rank 2 on a, rank 3 on a, rank 5 on a, rank 6 on a, rank 7 "
+            "on a, rank 8 on a "
             "and 1 more");
 }
 
@@ -46,7 +47,8 @@ TEST(StartTimeout, EndsWhenAllAreThere) {
 // Fails if the limit cannot be disabled, or jobs without an MPI launcher are watched.
 TEST(StartTimeout, WithoutALimit) {
   const auto begin = StartTimeout::Clock::now();
-  for (auto watch : {StartTimeout({"a"}, milliseconds(0), begin), StartTimeout({}, milliseconds(100), begin)}) {
+  for (auto watch :
+       {StartTimeout({"a"}, milliseconds(0), begin), StartTimeout({}, milliseconds(100), begin)}) {
     EXPECT_EQ(watch.milliseconds(begin), -1);
     EXPECT_EQ(watch.missing({}, begin + milliseconds(1000000)), "");
   }

@@ -40,8 +40,10 @@ void train(torch::optim::Optimizer& optimizer, const Params& params, int steps) 
 template <typename Options>
 std::vector<OptimizerParamGroup> two_groups(const Params& params) {
   std::vector<OptimizerParamGroup> groups;
-  groups.emplace_back(Params{params[0]}, std::make_unique<Options>(Options(1e-2).weight_decay(0.1)));
-  groups.emplace_back(Params{params[1]}, std::make_unique<Options>(Options(3e-2).betas({0.8, 0.95}).weight_decay(0)));
+  groups.emplace_back(Params{params[0]},
+                      std::make_unique<Options>(Options(1e-2).weight_decay(0.1)));
+  groups.emplace_back(Params{params[1]},
+                      std::make_unique<Options>(Options(3e-2).betas({0.8, 0.95}).weight_decay(0)));
   return groups;
 }
 
@@ -121,15 +123,18 @@ TEST(AdamWOptimizer, StepsInAGraph) {
   expect_close(ours, theirs);
   std::stringstream after;
   torch::save(optimizer, after);
-  const auto& state = static_cast<const optim::ParamState&>(*optimizer.state().at(ours[0].unsafeGetTensorImpl()));
+  const auto& state =
+      static_cast<const optim::ParamState&>(*optimizer.state().at(ours[0].unsafeGetTensorImpl()));
   EXPECT_EQ(state.step(), 4);
 }
 
 // Fails if options that the update would ignore are accepted.
 TEST(AdamWOptimizer, WrongOptions) {
   const Params params = make_params();
-  EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).adamw_mode(false)), invalid_argument, "FusedAdam");
-  EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).bias_correction(false)), invalid_argument, "bias_correction");
+  EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).adamw_mode(false)), invalid_argument,
+               "FusedAdam");
+  EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(1e-2).bias_correction(false)), invalid_argument,
+               "bias_correction");
   EXPECT_ERROR(AdamWOptimizer(params, AdamOptions(-1)), invalid_argument, "lr is out of range");
 }
 

@@ -46,7 +46,8 @@ at::Tensor parameter(at::IntArrayRef shape) { return at::randn(shape).set_requir
 void follow_the_paper(bool fused) {
   const auto decayed = parameter({7, 5});
   const auto plain = parameter({5});
-  AdamW optimizer({decayed, plain}, {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1, .fused = fused},
+  AdamW optimizer({decayed, plain},
+                  {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 0.1, .fused = fused},
                   {true, false});
   EXPECT_EQ(optimizer.fused(), fused);
   Reference first, second;

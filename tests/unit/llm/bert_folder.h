@@ -24,10 +24,12 @@ inline constexpr const char* kBertTokenizer =
         "vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"a":4,"b":5,"c":6,"##a":7,"##b":8,"d":9}}})";
 
 /// Writes config.json, tokenizer.json and the weights. `rename` changes each tensor's name.
-inline void write_bert(const TemporaryFolder& folder, std::string (*rename)(const std::string&) = nullptr) {
+inline void write_bert(const TemporaryFolder& folder,
+                       std::string (*rename)(const std::string&) = nullptr) {
   folder.write("config.json", kBertConfig);
   folder.write("tokenizer.json", kBertTokenizer);
-  BertWeights weights = make_bert_weights(read_bert_config(folder.path()), c10::kFloat, c10::Device(c10::kCPU));
+  BertWeights weights =
+      make_bert_weights(read_bert_config(folder.path()), c10::kFloat, c10::Device(c10::kCPU));
   HostRandom random(1);
   NamedTensors tensors;
   for (auto& [name, tensor] : bert_tensors(weights)) {

@@ -22,11 +22,13 @@ TEST(Checkpoint, Shards) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2, 3});
   write(folder / "two.safetensors", "b", {4});
-  folder.write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  folder.write("model.safetensors.index.json",
+               R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   const Checkpoint checkpoint(folder.path());
   EXPECT_EQ(checkpoint.tensor("a", {2, 3}).numel(), 6);
   EXPECT_EQ(checkpoint.tensor("b", {4}).numel(), 4);
-  EXPECT_ERROR(checkpoint.tensor("a", {3, 2}), corrupt, "tensor \"a\" has the wrong shape; got [2, 3], want [3, 2]");
+  EXPECT_ERROR(checkpoint.tensor("a", {3, 2}), corrupt,
+               "tensor \"a\" has the wrong shape; got [2, 3], want [3, 2]");
   EXPECT_ERROR(checkpoint.tensor("c", {1}), corrupt, "lacks tensor \"c\"");
 }
 
@@ -35,7 +37,8 @@ TEST(Checkpoint, BadIndex) {
   const TemporaryFolder folder;
   write(folder / "one.safetensors", "a", {2});
   for (const char* name : {"../one.safetensors", "/etc/passwd", "..", ".", ""}) {
-    folder.write("model.safetensors.index.json", R"({"weight_map":{"a":")" + std::string(name) + "\"}}");
+    folder.write("model.safetensors.index.json",
+                 R"({"weight_map":{"a":")" + std::string(name) + "\"}}");
     EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "bad file name");
   }
   folder.write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
@@ -50,16 +53,19 @@ TEST(Checkpoint, WeightsAreFloats) {
   const TemporaryFolder folder;
   {
     AtomicFile file(folder / "model.safetensors");
-    write_safetensors(file, {{"a", at::ones({2}, c10::kInt)}, {"b\x1b", at::ones({2}, c10::kHalf)}}, {});
+    write_safetensors(file, {{"a", at::ones({2}, c10::kInt)}, {"b\x1b", at::ones({2}, c10::kHalf)}},
+                      {});
     file.commit();
   }
   const Checkpoint checkpoint(folder.path());
   EXPECT_EQ(checkpoint.tensor("a", {2}).scalar_type(), c10::kInt);
-  EXPECT_ERROR(checkpoint.floats("a", {2}), corrupt,
-               "model.safetensors: tensor \"a\" has the wrong dtype; got I32, want a floating-point dtype");
+  EXPECT_ERROR(
+      checkpoint.floats("a", {2}), corrupt,
+      "model.safetensors: tensor \"a\" has the wrong dtype; got I32, want a floating-point dtype");
   EXPECT_EQ(checkpoint.floats("b\x1b", {2}).scalar_type(), c10::kHalf);
   EXPECT_ERROR(checkpoint.floats("b\x1b", {3}), corrupt, "tensor \"b\\x1b\" has the wrong shape");
-  EXPECT_ERROR(checkpoint.floats("a", std::vector<std::int64_t>(1000, 1)), corrupt, "1, ... (1000 numbers)]");
+  EXPECT_ERROR(checkpoint.floats("a", std::vector<std::int64_t>(1000, 1)), corrupt,
+               "1, ... (1000 numbers)]");
 }
 
 // Fails if the error about a folder without weights lacks its name or the expected files.

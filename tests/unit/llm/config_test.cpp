@@ -33,7 +33,8 @@ TEST(Config, Defaults) {
 // Fails if the old and new formats of the rotary settings are not equivalent.
 TEST(Config, NewAndOldRope) {
   const TemporaryFolder folder;
-  const auto now = read(folder, R"(,"rope_parameters":{"rope_type":"llama3","rope_theta":5e5,"factor":8,
+  const auto now =
+      read(folder, R"(,"rope_parameters":{"rope_type":"llama3","rope_theta":5e5,"factor":8,
     "low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":64})");
   const auto old = read(folder, R"(,"rope_theta":5e5,"rope_scaling":{"type":"llama3","factor":8,
     "low_freq_factor":1,"high_freq_factor":4,"original_max_position_embeddings":64})");
@@ -49,7 +50,8 @@ TEST(Config, NewAndOldRope) {
 // Fails if to_json() omits something that read() needs.
 TEST(Config, RoundTrip) {
   const TemporaryFolder folder;
-  ModelConfig config = read(folder, R"(,"num_key_value_heads":1,"head_dim":6,"tie_word_embeddings":true,"mlp_bias":true,
+  ModelConfig config = read(
+      folder, R"(,"num_key_value_heads":1,"head_dim":6,"tie_word_embeddings":true,"mlp_bias":true,
     "bos_token_id":3,"eos_token_id":4,"rope_parameters":{"rope_type":"dynamic","factor":2,"rope_theta":77})");
   folder.write("config.json", config.to_json());
   const ModelConfig again = ModelConfig::read(folder.path());
@@ -60,10 +62,12 @@ TEST(Config, RoundTrip) {
 // Fails if an unknown model type runs as Llama.
 TEST(Config, UnsupportedIsNamed) {
   const TemporaryFolder folder;
-  EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported, "MistralForCausalLM");
+  EXPECT_ERROR(read(folder, R"(,"architectures":["MistralForCausalLM"])"), unsupported,
+               "MistralForCausalLM");
   EXPECT_ERROR(read(folder, R"(,"hidden_act":"mish")"), unsupported, "mish");
   EXPECT_ERROR(read(folder, R"(,"quantization_config":{"bits":4})"), unsupported, "quantiz");
-  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"rope_type":"spiral","factor":2})"), unsupported, "spiral");
+  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"rope_type":"spiral","factor":2})"), unsupported,
+               "spiral");
   folder.write("config.json", R"({"model_type":"gpt_oss"})");
   EXPECT_ERROR(ModelConfig::read(folder.path()), unsupported, "gpt_oss");
 }
@@ -72,11 +76,13 @@ TEST(Config, UnsupportedIsNamed) {
 TEST(Config, WrongValues) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, R"(,"head_dim":"four")"), corrupt, "head_dim");
-  EXPECT_ERROR(read(folder, R"(,"max_position_embeddings":-1)"), corrupt, "max_position_embeddings");
+  EXPECT_ERROR(read(folder, R"(,"max_position_embeddings":-1)"), corrupt,
+               "max_position_embeddings");
   EXPECT_ERROR(read(folder, R"(,"num_key_value_heads":3)"), corrupt, "multiple");
   EXPECT_ERROR(read(folder, R"(,"eos_token_id":10)"), corrupt, "eos_token_id");
   EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"type":"linear"})"), corrupt, "factor");
-  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"type":"dynamic","factor":1e300})"), corrupt, "factor");
+  EXPECT_ERROR(read(folder, R"(,"rope_scaling":{"type":"dynamic","factor":1e300})"), corrupt,
+               "factor");
   EXPECT_ERROR(read(folder, R"(,"rope_theta":0)"), corrupt, "rope_theta");
   EXPECT_ERROR(read(folder, R"(,"initializer_range":-1)"), corrupt, "initializer_range");
   EXPECT_ERROR(read(folder, R"(,"rms_norm_eps":0)"), corrupt, "rms_norm_eps");

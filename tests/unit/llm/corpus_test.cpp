@@ -32,8 +32,9 @@ TEST(Corpus, OneFile) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += "line " + std::to_string(i) + "\n";
   const Corpus corpus = load_corpus({folder.write("f", text)}, 16);
-  EXPECT_EQ(corpus.train.size() + corpus.held_out.size(),
-            text.size() + static_cast<std::size_t>(corpus.train_documents + corpus.held_out_documents));
+  EXPECT_EQ(
+      corpus.train.size() + corpus.held_out.size(),
+      text.size() + static_cast<std::size_t>(corpus.train_documents + corpus.held_out_documents));
   EXPECT_GT(corpus.held_out.size(), text.size() / 25);
   EXPECT_LT(corpus.held_out.size(), text.size() / 5);
 }
@@ -52,7 +53,8 @@ TEST(Corpus, LeavesOutWhatIsNoText) {
 TEST(Corpus, Errors) {
   const TemporaryFolder folder;
   EXPECT_ERROR(load_corpus({folder / "none"}, 8), not_found, "none");
-  EXPECT_ERROR(load_corpus({folder.write("short", "abc")}, 64), invalid_argument, "too little text");
+  EXPECT_ERROR(load_corpus({folder.write("short", "abc")}, 64), invalid_argument,
+               "too little text");
   EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
 }
 

@@ -38,12 +38,14 @@ ModelConfig with_experts(bool normalize) {
 class DecodeStepTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto compatible = get_accelerator().create_op_builder("DecoderInferenceBuilder")->is_compatible();
+    const auto compatible =
+        get_accelerator().create_op_builder("DecoderInferenceBuilder")->is_compatible();
     if (!compatible.compatible || get_accelerator().device_name() != "cpu")
       GTEST_SKIP() << "no such op: " << compatible.reason;
   }
   at::Tensor forward(ModelState& state, const std::vector<std::int64_t>& ids, KvCache* cache) {
-    return llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), cache);
+    return llama_forward(state.weights, state.local, state.rope,
+                         ids_on_device(state.config, ids, "test"), cache);
   }
   /// Computes all positions at once with torch ops, because gradients are enabled.
   at::Tensor plain(ModelState& state, const std::vector<std::int64_t>& ids) {
@@ -55,9 +57,9 @@ class DecodeStepTest : public testing::Test {
                          const std::vector<std::int64_t>& more) {
     const at::Tensor got = forward(state, more, &cache);
     ids.insert(ids.end(), more.begin(), more.end());
-    const at::Tensor want =
-        plain(state, ids)
-            .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()), static_cast<std::int64_t>(more.size()));
+    const at::Tensor want = plain(state, ids)
+                                .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()),
+                                        static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
     EXPECT_FALSE(at::equal(got, want));  // otherwise the plain pass is compared with itself
   }
@@ -104,8 +106,8 @@ TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
 // Fails if an activation forces a model onto the plain pass, with or without experts, or the op and
 // torch compute it differently.
 TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
-  for (const Activation activation :
-       {Activation::gelu, Activation::gelu_tanh, Activation::relu, Activation::relu2, Activation::silu}) {
+  for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
+                                      Activation::relu2, Activation::silu}) {
     for (ModelConfig config : {small(), with_experts(true)}) {
       SCOPED_TRACE(static_cast<int>(activation));
       config.activation = activation;
@@ -162,12 +164,12 @@ void expect_segments_as_alone(ModelState& state) {
       all.insert(all.end(), step[i].begin(), step[i].end());
       segments.push_back({&together[i], static_cast<std::int64_t>(step[i].size())});
     }
-    const at::Tensor got = llama_forward_segments(state.weights, state.local, state.rope,
-                                                  ids_on_device(state.config, all, "test"), segments);
+    const at::Tensor got = llama_forward_segments(
+        state.weights, state.local, state.rope, ids_on_device(state.config, all, "test"), segments);
     for (std::size_t i = 0; i < 3; ++i) {
-      const at::Tensor want =
-          llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, step[i], "test"), &alone[i],
-                        /*last_only=*/true);
+      const at::Tensor want = llama_forward(state.weights, state.local, state.rope,
+                                            ids_on_device(state.config, step[i], "test"), &alone[i],
+                                            /*last_only=*/true);
       EXPECT_TRUE(at::equal(got[static_cast<std::int64_t>(i)], want[0][0].to(c10::kFloat))) << i;
       EXPECT_EQ(together[i].length(), alone[i].length());
     }

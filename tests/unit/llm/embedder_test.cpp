@@ -32,7 +32,8 @@ TEST(Embedder, ABatchGivesWhatEachTextGivesAlone) {
     const at::Tensor all = embedder.embed(texts, {.batch_size = size});
     ASSERT_EQ(all.sizes().vec(), (std::vector<std::int64_t>{6, 12}));
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      EXPECT_TRUE(at::allclose(all[static_cast<std::int64_t>(i)], embedder.embed({texts[i]})[0], 1e-5, 1e-6))
+      EXPECT_TRUE(at::allclose(all[static_cast<std::int64_t>(i)], embedder.embed({texts[i]})[0],
+                               1e-5, 1e-6))
           << texts[i];
     }
   }
@@ -55,7 +56,8 @@ TEST(Embedder, LongTextsAreCut) {
   EXPECT_TRUE(at::equal(embedder.embed({"a b c d d d d d d d d"}), embedder.embed({"a b c"})));
   EXPECT_FALSE(at::equal(embedder.embed({"a b c"}), embedder.embed({"a b"})));
   folder.write("sentence_bert_config.json", R"({"max_seq_length": 10})");
-  EXPECT_ERROR(Embedder::load(folder.path()), corrupt, "max_seq_length 10 is more than the model's 9 positions");
+  EXPECT_ERROR(Embedder::load(folder.path()), corrupt,
+               "max_seq_length 10 is more than the model's 9 positions");
 }
 
 // Fails if the tensor names of old checkpoints, which models on the hub have, are not found.
@@ -63,7 +65,8 @@ TEST(Embedder, OldNames) {
   const TemporaryFolder now, once;
   write_bert(now);
   write_bert(once, old_name);
-  EXPECT_TRUE(at::equal(Embedder::load(now.path()).embed({"a b"}), Embedder::load(once.path()).embed({"a b"})));
+  EXPECT_TRUE(at::equal(Embedder::load(now.path()).embed({"a b"}),
+                        Embedder::load(once.path()).embed({"a b"})));
 }
 
 // Fails if the files' default prompt, pooling or normalization is not applied.
@@ -71,18 +74,22 @@ TEST(Embedder, FilesOfSentenceTransformers) {
   const TemporaryFolder folder;
   write_bert(folder);
   const Embedder plain = Embedder::load(folder.path());
-  folder.write("config_sentence_transformers.json", R"({"prompts":{"q":"a b "},"default_prompt_name":"q"})");
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts":{"q":"a b "},"default_prompt_name":"q"})");
   EXPECT_TRUE(at::equal(Embedder::load(folder.path()).embed({"c"}), plain.embed({"a b c"})));
   folder.write("config_sentence_transformers.json", R"({"prompts":{},"default_prompt_name":null})");
-  folder.write("modules.json", R"([{"path":"","type":"x.Transformer"},{"path":"1_Pooling","type":"x.Pooling"},
+  folder.write("modules.json",
+               R"([{"path":"","type":"x.Transformer"},{"path":"1_Pooling","type":"x.Pooling"},
       {"path":"2_Normalize","type":"x.Normalize"}])");
-  folder.write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true})");
+  folder.write("1_Pooling/config.json",
+               R"({"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true})");
   const Embedder both = Embedder::load(folder.path());
   EXPECT_EQ(both.dimension(), 24);
   const at::Tensor vectors = both.embed({"a b", "c"});
   EXPECT_TRUE(at::allclose(vectors.square().sum(1), at::ones({2})));
   const at::Tensor mean = plain.embed({"a b"})[0];
-  EXPECT_TRUE(at::allclose(vectors[0].narrow(0, 12, 12), mean.mul(vectors[0][12].div(mean[0])), 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(vectors[0].narrow(0, 12, 12), mean.mul(vectors[0][12].div(mean[0])),
+                           1e-4, 1e-5));
 }
 
 // Fails if an invalid input is accepted, or the message does not name it.
@@ -91,24 +98,29 @@ TEST(Embedder, Errors) {
   EXPECT_ERROR(Embedder::load(folder / "none"), not_found, "none is not a folder");
   write_bert(folder);
   const Embedder embedder = Embedder::load(folder.path());
-  EXPECT_ERROR(embedder.embed({"a"}, {.batch_size = 0}), invalid_argument, "batch size is too small; got 0");
+  EXPECT_ERROR(embedder.embed({"a"}, {.batch_size = 0}), invalid_argument,
+               "batch size is too small; got 0");
   folder.write("tokenizer_config.json", R"({"truncation_side": "left"})");
-  EXPECT_ERROR(Embedder::load(folder.path()), unsupported, "truncation_side is not supported; got \"left\"");
+  EXPECT_ERROR(Embedder::load(folder.path()), unsupported,
+               "truncation_side is not supported; got \"left\"");
   folder.write("tokenizer_config.json", R"({"model_max_length": 1})");
   EXPECT_ERROR(Embedder::load(folder.path()).embed({"a"}), invalid_argument,
                "no room for the tokens that frame a text");
   folder.write("tokenizer_config.json", "{}");
   std::string config = kBertConfig;
-  folder.write("config.json", config.replace(config.find("\"vocab_size\":10"), 15, "\"vocab_size\":2000000000"));
+  folder.write("config.json",
+               config.replace(config.find("\"vocab_size\":10"), 15, "\"vocab_size\":2000000000"));
   EXPECT_ERROR(Embedder::load(folder.path()), corrupt, "embeddings.word_embeddings.weight");
   std::string tokenizer = kBertTokenizer;
   folder.write("config.json", kBertConfig);
   folder.write("tokenizer.json", tokenizer.replace(tokenizer.find("\"d\":9"), 5, "\"d\":10"));
-  EXPECT_ERROR(Embedder::load(folder.path()).embed({"d"}), invalid_argument, "outside the model's vocabulary; got 10");
+  EXPECT_ERROR(Embedder::load(folder.path()).embed({"d"}), invalid_argument,
+               "outside the model's vocabulary; got 10");
   tokenizer = kBertTokenizer;
   const std::size_t frame = tokenizer.find("\"post_processor\"");
   folder.write("tokenizer.json", tokenizer.erase(frame, tokenizer.find("\"model\"") - frame));
-  EXPECT_ERROR(Embedder::load(folder.path()).embed({"a", ""}), invalid_argument, "a text has no tokens");
+  EXPECT_ERROR(Embedder::load(folder.path()).embed({"a", ""}), invalid_argument,
+               "a text has no tokens");
 }
 
 }  // namespace

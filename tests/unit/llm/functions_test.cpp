@@ -10,7 +10,9 @@
 namespace anyaccel::llm {
 namespace {
 
-at::Tensor input(at::IntArrayRef shape) { return at::randn(shape, at::kDouble).to(c10::kFloat).requires_grad_(true); }
+at::Tensor input(at::IntArrayRef shape) {
+  return at::randn(shape, at::kDouble).to(c10::kFloat).requires_grad_(true);
+}
 
 /// Gradients of sum(result * weight) with respect to the inputs.
 std::vector<at::Tensor> gradients(const at::Tensor& result, const at::Tensor& weight,
@@ -22,12 +24,14 @@ std::vector<at::Tensor> gradients(const at::Tensor& result, const at::Tensor& we
   return out;
 }
 
-void expect_same(const at::Tensor& ours, const at::Tensor& theirs, const std::vector<at::Tensor>& inputs) {
+void expect_same(const at::Tensor& ours, const at::Tensor& theirs,
+                 const std::vector<at::Tensor>& inputs) {
   EXPECT_TRUE(at::allclose(ours, theirs, 1e-5, 1e-6));
   const at::Tensor weight = at::randn(ours.sizes());
   const auto mine = gradients(ours, weight, inputs);
   const auto reference = gradients(theirs, weight, inputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(at::allclose(mine[i], reference[i], 1e-4, 1e-5)) << i;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(at::allclose(mine[i], reference[i], 1e-4, 1e-5)) << i;
 }
 
 // Fails if the value or gradient of the norm differs from torch's own composition.
@@ -53,12 +57,14 @@ TEST(Functions, RotarySplit) {
   const auto [query, key, value] = rotary_split(x, cos, sin, heads, kv_heads);
   const at::Tensor parts = x.view({2, time, heads + 2 * kv_heads, width}).transpose(1, 2);
   const auto rotate = [&](const at::Tensor& part) {
-    const at::Tensor first = part.narrow(-1, 0, width / 2), second = part.narrow(-1, width / 2, width / 2);
+    const at::Tensor first = part.narrow(-1, 0, width / 2),
+                     second = part.narrow(-1, width / 2, width / 2);
     return at::cat({first.mul(cos).sub(second.mul(sin)), second.mul(cos).add(first.mul(sin))}, -1);
   };
   const at::Tensor ours = at::cat({query, key, value}, 1);
-  const at::Tensor theirs =
-      at::cat({rotate(parts.narrow(1, 0, heads + kv_heads)), parts.narrow(1, heads + kv_heads, kv_heads)}, 1);
+  const at::Tensor theirs = at::cat(
+      {rotate(parts.narrow(1, 0, heads + kv_heads)), parts.narrow(1, heads + kv_heads, kv_heads)},
+      1);
   expect_same(ours, theirs, {x});
 }
 

@@ -24,25 +24,30 @@ std::vector<ModelConfig> configs() {
   dynamic.max_positions = 20;
   dynamic.rope = {.type = RopeType::dynamic, .factor = 4};
   ModelConfig longrope = plain;
-  longrope.rope = {
-      .type = RopeType::longrope, .original_max_positions = 20, .short_factor = {1, 1.1}, .long_factor = {2, 3}};
+  longrope.rope = {.type = RopeType::longrope,
+                   .original_max_positions = 20,
+                   .short_factor = {1, 1.1},
+                   .long_factor = {2, 3}};
   ModelConfig learned = plain;
   learned.learned_positions = learned.layer_norm = true;
   return {plain, windowed, dynamic, longrope, learned};
 }
 
 GenerateOptions sampled(double temperature, std::int64_t tokens = 40) {
-  return {.max_new_tokens = tokens,
-          .sampling = {.temperature = temperature, .top_k = 8, .repetition_penalty = 1.05, .seed = 7}};
+  return {
+      .max_new_tokens = tokens,
+      .sampling = {.temperature = temperature, .top_k = 8, .repetition_penalty = 1.05, .seed = 7}};
 }
 
 // Fails if the result does not follow the longest match, or exceeds the requested length.
 TEST(LookUp, TakesWhatFollowed) {
   EXPECT_EQ(look_up(Ids{1, 2, 3, 9, 8, 7, 1, 2, 3}, 2), (Ids{9, 8}));
-  EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2), (Ids{6, 2}));  // a match of two tokens precedes one of one token
-  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));        // no more than available
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2), (Ids{8, 9}));     // the latest match with enough tokens after it
-  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));     // otherwise the first
+  EXPECT_EQ(look_up(Ids{5, 3, 4, 2, 3, 6, 2, 3}, 2),
+            (Ids{6, 2}));  // a match of two tokens precedes one of one token
+  EXPECT_EQ(look_up(Ids{1, 2, 1, 2, 1, 2}, 3), (Ids{1, 2}));  // no more than available
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 9, 3}, 2),
+            (Ids{8, 9}));  // the latest match with enough tokens after it
+  EXPECT_EQ(look_up(Ids{3, 6, 7, 3, 8, 3}, 3), (Ids{6, 7, 3}));  // otherwise the first
   EXPECT_EQ(look_up(Ids{1, 2, 3}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1}, 4), Ids());
   EXPECT_EQ(look_up(Ids{1, 1}, 0), Ids());
@@ -61,7 +66,8 @@ TEST(Speculation, DoesNotChangeTheText) {
       const GenerateResult want = generate(model, nullptr, kPrompt, sampled(temperature));
       ASSERT_EQ(want.ids.size(), 40U);
       EXPECT_EQ(want.drafted, 0);
-      for (const auto& draft : {std::optional<Model>(), std::optional(other), std::optional(model)}) {
+      for (const auto& draft :
+           {std::optional<Model>(), std::optional(other), std::optional(model)}) {
         GenerateOptions options = sampled(temperature);
         options.speculation = {.tokens = 4, .draft = draft};
         const GenerateResult got = generate(model, nullptr, kPrompt, options);
@@ -98,7 +104,10 @@ TEST(Speculation, KeepsTheLimits) {
   const GenerateResult got = generate(model, nullptr, kPrompt, options);
   EXPECT_EQ(got.ids.size(), 9U);
   EXPECT_EQ(got.finish, FinishReason::context);
-  EXPECT_EQ(generate(model, nullptr, kPrompt, {.max_new_tokens = 0, .speculation = options.speculation}).drafted, 0);
+  EXPECT_EQ(
+      generate(model, nullptr, kPrompt, {.max_new_tokens = 0, .speculation = options.speculation})
+          .drafted,
+      0);
   options.speculation.tokens = -1;
   EXPECT_ERROR(generate(model, nullptr, kPrompt, options), invalid_argument, "guessed at a time");
 }
@@ -141,8 +150,8 @@ TEST(Speculation, TokenizersAreCompared) {
   ASSERT_NE(text.find("\"b\":98"), std::string::npos);
   text.replace(text.find("\"b\":98"), pair.size(), "\"b\":97");
   folder.write("tokenizer.json", text);
-  EXPECT_ERROR(check_draft_tokenizer(Tokenizer::bytes(), Tokenizer::load(folder.path())), invalid_argument,
-               "got \"b\" as token 97, want \"a\"");
+  EXPECT_ERROR(check_draft_tokenizer(Tokenizer::bytes(), Tokenizer::load(folder.path())),
+               invalid_argument, "got \"b\" as token 97, want \"a\"");
 }
 
 // Fails if a kept cache gives a different text than a new one, or nothing is kept.
@@ -168,7 +177,8 @@ TEST(Generator, GoesOnWhereItEnded) {
     }
     // Another prompt, then the same prompt once more.
     const Ids changed = {4, 5, 9, 9};
-    EXPECT_EQ(generator.generate(changed, sampled(0, 4)).ids, generate(model, nullptr, changed, sampled(0, 4)).ids);
+    EXPECT_EQ(generator.generate(changed, sampled(0, 4)).ids,
+              generate(model, nullptr, changed, sampled(0, 4)).ids);
     const GenerateResult again = generator.generate(changed, sampled(0, 4));
     EXPECT_EQ(again.ids, generate(model, nullptr, changed, sampled(0, 4)).ids);
     EXPECT_EQ(again.cached_tokens, 3);
@@ -189,7 +199,8 @@ struct Collected {
 // Fails if a sequence of a batch affects another one, uses another's random numbers, or is reported
 // for the wrong prompt.
 TEST(Batch, IsWhatOneByOneGives) {
-  const std::vector<Ids> prompts = {{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1}, kPrompt, {3, 3}, {19, 0, 5}, {2}};
+  const std::vector<Ids> prompts = {
+      {1, 2, 3, 4, 5, 6, 7, 8, 9}, {1}, kPrompt, {3, 3}, {19, 0, 5}, {2}};
   for (const ModelConfig& config : configs()) {
     SCOPED_TRACE("rope type " + std::to_string(static_cast<int>(config.rope.type)));
     const Model model = Model::create(config, 3);
@@ -202,8 +213,10 @@ TEST(Batch, IsWhatOneByOneGives) {
           GenerateOptions options = sampled(temperature, 20);
           options.sampling.seed += i;
           ASSERT_FALSE(got.results[i].error);
-          EXPECT_EQ(got.results[i].result.ids, generate(model, nullptr, prompts[i], options).ids) << i;
-          EXPECT_EQ(got.results[i].result.prompt_tokens, static_cast<std::int64_t>(prompts[i].size()));
+          EXPECT_EQ(got.results[i].result.ids, generate(model, nullptr, prompts[i], options).ids)
+              << i;
+          EXPECT_EQ(got.results[i].result.prompt_tokens,
+                    static_cast<std::int64_t>(prompts[i].size()));
         }
       }
     }
@@ -225,11 +238,12 @@ TEST(Batch, FaultsAreAPromptsOwn) {
       ASSERT_TRUE(got.results[i + 1].error);
       EXPECT_NE(std::string(got.results[i + 1].error->what()).find(faults[i]), std::string::npos);
     }
-    EXPECT_ERROR(generate_batch(model, nullptr, prompts, sampled(-1), size, got.take()), invalid_argument,
-                 "temperature");
+    EXPECT_ERROR(generate_batch(model, nullptr, prompts, sampled(-1), size, got.take()),
+                 invalid_argument, "temperature");
   }
   Collected got;
-  EXPECT_ERROR(generate_batch(model, nullptr, prompts, sampled(0), 0, got.take()), invalid_argument, "batch-size");
+  EXPECT_ERROR(generate_batch(model, nullptr, prompts, sampled(0), 0, got.take()), invalid_argument,
+               "batch-size");
 }
 
 // Fails if a stop request loses finished results, or generation continues.
@@ -249,7 +263,8 @@ TEST(Batch, StopsAndKeepsWhatIsFinished) {
         &stop);
     EXPECT_EQ(got.order.size(), static_cast<std::size_t>(size));
     EXPECT_EQ(got.results[0].result.finish, FinishReason::context);
-    EXPECT_EQ(got.results.back().result.finish, size == 1 ? FinishReason::context : FinishReason::interrupted);
+    EXPECT_EQ(got.results.back().result.finish,
+              size == 1 ? FinishReason::context : FinishReason::interrupted);
   }
 }
 

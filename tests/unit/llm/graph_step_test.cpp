@@ -41,16 +41,20 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     set_accelerator(GetParam());
   }
 
-  static at::Tensor host(const at::Tensor& tensor) { return tensor.to(c10::Device(c10::kCPU), c10::kFloat); }
+  static at::Tensor host(const at::Tensor& tensor) {
+    return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
+  }
 
   /// Logits of the next ids on the device, with the graph or op by op.
-  static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache, const char* way = "graph") {
+  static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
+                            const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
   }
   static at::Tensor forward(ModelState& state, const std::vector<std::int64_t>& ids, KvCache* cache,
                             const char* way = "graph") {
     const test::ScopedEnv decode("ANYACCEL_DECODE", way);
-    return llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), cache);
+    return llama_forward(state.weights, state.local, state.rope,
+                         ids_on_device(state.config, ids, "test"), cache);
   }
 
   static std::vector<std::int64_t> ids(std::int64_t count) {
@@ -61,8 +65,9 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
 
   /// Runs a prompt, then single tokens with and without the graph, and expects equal logits. Memory
   /// that was never written contains NaN.
-  static void compare(const ModelConfig& config, std::int64_t prompt, std::int64_t steps, std::int64_t captures,
-                      std::int64_t replays, const std::function<void(ModelState&)>& prepare = {},
+  static void compare(const ModelConfig& config, std::int64_t prompt, std::int64_t steps,
+                      std::int64_t captures, std::int64_t replays,
+                      const std::function<void(ModelState&)>& prepare = {},
                       double tolerance = 1e-4) {
     const Model model = Model::create(config, 3);
     ModelState& state = *model.state();
@@ -79,7 +84,8 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     for (std::size_t i = 0; i < got.size(); ++i) {
       ASSERT_EQ(got[i].sizes(), want[i].sizes());
       ASSERT_TRUE(at::allclose(host(got[i]), host(want[i]), tolerance, tolerance))
-          << "step " << i << ", off by " << host(got[i]).sub(host(want[i])).abs().max().item<float>() << " of "
+          << "step " << i << ", off by "
+          << host(got[i]).sub(host(want[i])).abs().max().item<float>() << " of "
           << host(want[i]).abs().max().item<float>();
     }
     EXPECT_EQ(captured.length(), prompt + steps);
@@ -131,8 +137,8 @@ TEST_P(GraphStepTest, LaunchesFewOps) {
       ++ops;
       return nullptr;
     };
-    const auto handle =
-        at::addThreadLocalCallback(at::RecordFunctionCallback(+start).scopes({at::RecordScope::FUNCTION}));
+    const auto handle = at::addThreadLocalCallback(
+        at::RecordFunctionCallback(+start).scopes({at::RecordScope::FUNCTION}));
     forward(state, 1, &cache, way);
     at::removeCallback(handle);
     return ops;
@@ -159,7 +165,8 @@ TEST_P(GraphStepTest, Families) {
   compare(gemma, 5, 20, 1, 19);
   ModelConfig opt = small();
   opt.num_kv_heads = 4;
-  opt.learned_positions = opt.layer_norm = opt.qkv_bias = opt.output_bias = opt.mlp_bias = opt.scale_by_layer = true;
+  opt.learned_positions = opt.layer_norm = opt.qkv_bias = opt.output_bias = opt.mlp_bias =
+      opt.scale_by_layer = true;
   opt.gated = opt.norms_before = opt.final_norm = false;
   opt.position_offset = 2;
   opt.embedding_size = 12;
@@ -175,8 +182,10 @@ TEST_P(GraphStepTest, Families) {
 // are captured.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
-  longrope.rope = {
-      .type = RopeType::longrope, .original_max_positions = 20, .short_factor = {1, 1.5}, .long_factor = {2, 3}};
+  longrope.rope = {.type = RopeType::longrope,
+                   .original_max_positions = 20,
+                   .short_factor = {1, 1.5},
+                   .long_factor = {2, 3}};
   compare(longrope, 5, 30, 2, 28);
   ModelConfig dynamic = small();
   dynamic.max_positions = 16;
@@ -190,7 +199,9 @@ TEST_P(GraphStepTest, Rotations) {
 // Fails if the mask, the table rows or the logits have a different type than the weights.
 TEST_P(GraphStepTest, HalfPrecision) {
   const auto narrow = [](ModelState& state) {
-    each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) { tensor = tensor.to(c10::kBFloat16); });
+    each_parameter(state.weights, [](const std::string&, at::Tensor& tensor) {
+      tensor = tensor.to(c10::kBFloat16);
+    });
   };
   ModelConfig config = small();
   config.windows = {0, 5};
@@ -212,7 +223,8 @@ TEST_P(GraphStepTest, Integers) {
   };
   const Model model = Model::create(config, 3);
   quantized(*model.state());
-  const bool taken = GraphStep::takes(model.state()->weights, config, 5);  // false in host memory without the op
+  const bool taken =
+      GraphStep::takes(model.state()->weights, config, 5);  // false in host memory without the op
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
@@ -235,7 +247,8 @@ TEST_P(GraphStepTest, Truncation) {
   EXPECT_EQ(cache.graph_step().captures(), 2);
   // A pass over several tokens may run between replays.
   for (KvCache* each : {&cache, &plain}) forward(state, {4, 5, 6}, each);
-  EXPECT_TRUE(at::allclose(host(forward(state, 7, &cache)), host(forward(state, 7, &plain, "plain")), 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(host(forward(state, 7, &cache)),
+                           host(forward(state, 7, &plain, "plain")), 1e-4, 1e-4));
 }
 
 // Fails if a graph keeps using a cache's memory from before it grew.
@@ -246,7 +259,8 @@ TEST_P(GraphStepTest, Reserve) {
   for (KvCache* each : {&cache, &plain}) forward(state, ids(5), each);
   const auto step = [&](std::int64_t id) {
     const at::Tensor got = forward(state, id, &cache);
-    EXPECT_TRUE(at::allclose(host(got), host(forward(state, id, &plain, "plain")), 1e-4, 1e-4)) << id;
+    EXPECT_TRUE(at::allclose(host(got), host(forward(state, id, &plain, "plain")), 1e-4, 1e-4))
+        << id;
   };
   for (std::int64_t i = 0; i < 7; ++i) step(i);
   EXPECT_EQ(cache.graph_step().replays(), 6);
@@ -304,8 +318,8 @@ TEST_P(GraphStepTest, FailedCaptureIsToldOnce) {
     return id.to(c10::kFloat).add(static_cast<double>(id.item<std::int64_t>()));
   };
   const auto run = [&] {
-    return cache.graph_step().run(state.weights, state.local, state.rope, ids_on_device(state.config, {3}, "test"),
-                                  cache, looks);
+    return cache.graph_step().run(state.weights, state.local, state.rope,
+                                  ids_on_device(state.config, {3}, "test"), cache, looks);
   };
   testing::internal::CaptureStderr();
   ASSERT_TRUE(GraphStep::takes(state.weights, state.local, 0));
@@ -339,7 +353,8 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   const auto works = [](NextToken&, const at::Tensor& id) { return id.to(c10::kFloat); };
   EXPECT_TRUE(run(works));
   const at::Tensor rows = at::zeros({3}, state.weights.embedding.options());
-  for (const int row : {1, 5}) rows.index_select(0, at::full({1}, row, rows.options().dtype(c10::kLong)));
+  for (const int row : {1, 5})
+    rows.index_select(0, at::full({1}, row, rows.options().dtype(c10::kLong)));
   EXPECT_THROW(run(works), std::exception);
   EXPECT_TRUE(GraphStep::takes(state.weights, state.local, 0));
   EXPECT_TRUE(run(works));
@@ -366,8 +381,9 @@ TEST(GraphStep, Reaches) {
 
 // Fails if a misspelled value is accepted silently.
 TEST(GraphStep, WaysAreNamed) {
-  for (const auto& [name, way] : {std::pair("auto", DecodeWay::automatic), std::pair("graph", DecodeWay::graph),
-                                  std::pair("plain", DecodeWay::plain), std::pair("", DecodeWay::automatic)}) {
+  for (const auto& [name, way] :
+       {std::pair("auto", DecodeWay::automatic), std::pair("graph", DecodeWay::graph),
+        std::pair("plain", DecodeWay::plain), std::pair("", DecodeWay::automatic)}) {
     const test::ScopedEnv set("ANYACCEL_DECODE", name);
     EXPECT_EQ(decode_way(), way);
   }

@@ -24,7 +24,8 @@ TEST(HostRandom, StateContinues) {
   EXPECT_EQ(second.uniform(), std::get<0>(next));
   EXPECT_EQ(second.below(1000), std::get<1>(next));
   EXPECT_TRUE(at::equal(second.dropout_mask({4, 4}, 0.5), std::get<2>(next)));
-  EXPECT_ERROR(second.set_state(at::empty({3}, at::TensorOptions().dtype(c10::kByte))), corrupt, "state");
+  EXPECT_ERROR(second.set_state(at::empty({3}, at::TensorOptions().dtype(c10::kByte))), corrupt,
+               "state");
 }
 
 // Fails if numbers are out of range, or some never occur.

@@ -24,7 +24,8 @@ ModelConfig windowed() {
 struct Llama : testing::Test {
   at::Tensor forward(const std::vector<std::int64_t>& ids, KvCache* cache) const {
     ModelState& state = *model.state();
-    return llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), cache);
+    return llama_forward(state.weights, state.local, state.rope,
+                         ids_on_device(state.config, ids, "test"), cache);
   }
   KvCache cache(std::int64_t capacity) const { return {model.config(), 1, capacity, c10::kFloat}; }
   c10::AutoGradMode no_gradient{false};
@@ -73,8 +74,8 @@ TEST_F(Llama, SegmentsAreSequencesOfTheirOwn) {
       sequences[i].insert(sequences[i].end(), step[i].begin(), step[i].end());
       segments.push_back({&caches[i], static_cast<std::int64_t>(step[i].size())});
     }
-    const at::Tensor logits = llama_forward_segments(state.weights, state.local, state.rope,
-                                                     ids_on_device(state.config, ids, "test"), segments);
+    const at::Tensor logits = llama_forward_segments(
+        state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), segments);
     ASSERT_EQ(logits.sizes(), (std::vector<std::int64_t>{3, 20}));
     for (std::size_t i = 0; i < 3; ++i) {
       const auto row = static_cast<std::int64_t>(i);

@@ -25,7 +25,8 @@ std::string flags_of(const void* address) {
     std::uintptr_t begin = 0, end = 0;
     char dash = 0;
     std::istringstream words(line);
-    if (words >> std::hex >> begin >> dash >> end && dash == '-') inside = begin <= wanted && wanted < end;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-')
+      inside = begin <= wanted && wanted < end;
     if (inside && line.starts_with("VmFlags:")) return line + " ";
   }
   return "";
@@ -45,7 +46,8 @@ TEST(MappedFile, HasTheFilesBytes) {
 
 // Fails if large pages are not requested: reading weights is then slower.
 TEST(MappedFile, AsksForLargePages) {
-  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "this system has no large pages";
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
+    GTEST_SKIP() << "this system has no large pages";
   const TemporaryFolder folder;
   folder.write("file", std::string(100, 'x'));
   const auto file = MappedFile::open(folder.path() / "file");

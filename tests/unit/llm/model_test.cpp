@@ -24,7 +24,8 @@ TEST(Model, SaveAndLoad) {
   const Model model = Model::create(small_config(), 1);
   model.save(folder.path());
   EXPECT_TRUE(at::equal(Model::load(folder.path()).logits({1, 2, 3}), model.logits({1, 2, 3})));
-  EXPECT_EQ(model.parameter_count(), 2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
+  EXPECT_EQ(model.parameter_count(),
+            2 * 20 * 16 + 16 + 2 * (16 * (16 + 16 + 16) + 3 * 16 * 24 + 32));
 }
 
 // Fails if weights are copied although the file stores them in the required form, or not copied
@@ -67,7 +68,8 @@ TEST(Model, PromptsOfEveryLength) {
     for (std::int64_t i = 0; i < length; ++i) ids.push_back(i * i % 19);
     const c10::AutoGradMode plain(true);
     const at::Tensor want =
-        llama_forward(state.weights, state.local, state.rope, ids_on_device(config, ids, "test")).squeeze(0);
+        llama_forward(state.weights, state.local, state.rope, ids_on_device(config, ids, "test"))
+            .squeeze(0);
     EXPECT_TRUE(at::allclose(model.logits(ids), want.cpu(), 1e-4, 1e-4)) << length;
   }
 }
@@ -81,21 +83,24 @@ TEST(Model, WrongSizesAreNamedBeforeMemoryIsTaken) {
   std::string text((std::istreambuf_iterator<char>(in)), {});
   const std::string size = "\"vocab_size\": 20";
   ASSERT_NE(text.find(size), std::string::npos);
-  folder.write("config.json", text.replace(text.find(size), size.size(), "\"vocab_size\": 2000000000"));
+  folder.write("config.json",
+               text.replace(text.find(size), size.size(), "\"vocab_size\": 2000000000"));
   EXPECT_ERROR(Model::load(folder.path()), corrupt, "model.embed_tokens.weight");
 }
 
 // Fails if a later token affects an earlier position.
 TEST(Model, IsCausal) {
   const Model model = Model::create(small_config(), 1);
-  EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(model.logits({4, 5, 6, 7}).narrow(0, 0, 3), model.logits({4, 5, 6}),
+                           1e-5, 1e-6));
 }
 
 // Fails if generation with the KV cache gives different tokens than without it.
 TEST(Model, CacheIsExact) {
   const Model model = Model::create(small_config(), 3);
   std::vector<std::int64_t> ids = {4, 5, 6};
-  const GenerateResult result = generate(model, nullptr, ids, {.max_new_tokens = 8, .sampling = {.temperature = 0}});
+  const GenerateResult result =
+      generate(model, nullptr, ids, {.max_new_tokens = 8, .sampling = {.temperature = 0}});
   for (const std::int64_t id : result.ids) {
     const at::Tensor logits = model.logits(ids);
     EXPECT_EQ(logits[-1].argmax().item<std::int64_t>(), id);
@@ -107,7 +112,8 @@ TEST(Model, CacheIsExact) {
 // Fails if generation exceeds the context, or an invalid prompt is accepted.
 TEST(Model, Limits) {
   const Model model = Model::create(small_config(), 3);
-  const auto result = generate(model, nullptr, std::vector<std::int64_t>(14, 1), {.max_new_tokens = 8});
+  const auto result =
+      generate(model, nullptr, std::vector<std::int64_t>(14, 1), {.max_new_tokens = 8});
   EXPECT_EQ(result.ids.size(), 2U);
   EXPECT_EQ(result.finish, FinishReason::context);
   EXPECT_ERROR(model.logits(std::vector<std::int64_t>(17, 1)), invalid_argument, "context");
@@ -117,8 +123,10 @@ TEST(Model, Limits) {
 
 // Fails if the same seed gives other weights.
 TEST(Model, SeedDecides) {
-  EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 1).logits({1})));
-  EXPECT_FALSE(at::equal(Model::create(small_config(), 1).logits({1}), Model::create(small_config(), 2).logits({1})));
+  EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}),
+                        Model::create(small_config(), 1).logits({1})));
+  EXPECT_FALSE(at::equal(Model::create(small_config(), 1).logits({1}),
+                         Model::create(small_config(), 2).logits({1})));
 }
 
 }  // namespace

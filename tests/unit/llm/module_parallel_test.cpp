@@ -50,8 +50,11 @@ struct BlockImpl : torch::nn::Module {
   Tensor forward(const Tensor& ids) {
     Tensor x = tokens(ids);
     const auto parts = qkv(norm(x)).chunk(3, -1);
-    const auto heads = [](const Tensor& t) { return t.view({t.size(0), t.size(1), -1, kHead}).transpose(1, 2); };
-    const Tensor weights = at::softmax(at::matmul(heads(parts[0]), heads(parts[1]).transpose(2, 3)), -1);
+    const auto heads = [](const Tensor& t) {
+      return t.view({t.size(0), t.size(1), -1, kHead}).transpose(1, 2);
+    };
+    const Tensor weights =
+        at::softmax(at::matmul(heads(parts[0]), heads(parts[1]).transpose(2, 3)), -1);
     x = x + out_proj(at::matmul(weights, heads(parts[2])).transpose(1, 2).flatten(2));
     const auto halves = gate_up(x).chunk(2, -1);
     x = x + down(at::silu(halves[0]) * halves[1]);
@@ -59,29 +62,32 @@ struct BlockImpl : torch::nn::Module {
   }
   torch::nn::Embedding tokens{torch::nn::EmbeddingOptions(kTokens, kWide).padding_idx(3)};
   torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({kWide})};
-  torch::nn::Linear qkv{kWide, 3 * kWide}, out_proj{kWide, kWide}, gate_up{kWide, 2 * 10}, down{10, kWide},
-      score{kWide, 5};
+  torch::nn::Linear qkv{kWide, 3 * kWide}, out_proj{kWide, kWide}, gate_up{kWide, 2 * 10},
+      down{10, kWide}, score{kWide, 5};
   std::shared_ptr<torch::nn::Module> attention, mlp;
 };
 TORCH_MODULE(Block);
 
 /// A rank's part of a whole value or gradient: rows or columns as the plan says, for each part of a
 /// fused weight.
-Tensor part_of(const Tensor& whole, const Tensor& local, int fused, int rank, int ranks, std::int64_t unit) {
+Tensor part_of(const Tensor& whole, const Tensor& local, int fused, int rank, int ranks,
+               std::int64_t unit) {
   for (std::int64_t dim = 0; dim < whole.dim(); ++dim) {
     if (whole.size(dim) == local.size(dim)) continue;
     std::vector<Tensor> parts;
     for (const Tensor& one : whole.chunk(fused, dim)) {
       const std::int64_t units = one.size(dim) / unit, most = units % ranks;
       const std::int64_t begin = rank * (units / ranks) + std::min<std::int64_t>(rank, most);
-      parts.push_back(one.narrow(dim, begin * unit, (units / ranks + (rank < most ? 1 : 0)) * unit));
+      parts.push_back(
+          one.narrow(dim, begin * unit, (units / ranks + (rank < most ? 1 : 0)) * unit));
     }
     return at::cat(parts, dim);
   }
   return whole;
 }
 
-void expect_near(const Tensor& got, const Tensor& want, const std::string& what, double limit = 1e-10) {
+void expect_near(const Tensor& got, const Tensor& want, const std::string& what,
+                 double limit = 1e-10) {
   ASSERT_EQ(got.sizes(), want.sizes()) << what;
   EXPECT_LT((got - want).abs().max().item<double>(), limit) << what;
 }
@@ -118,7 +124,8 @@ void compare(const Input& host_input, const ModuleParallelOptions& options, cons
       const std::string& name = parameter.key();
       const auto [fused, unit] = facts(name);
       const Tensor& local = locals[name];
-      expect_near(local.grad(), part_of(parameter.value().grad(), local, fused, rank, ranks, unit), name);
+      expect_near(local.grad(), part_of(parameter.value().grad(), local, fused, rank, ranks, unit),
+                  name);
     }
     for (auto& optimizer : both) optimizer.step();
   }
@@ -152,9 +159,10 @@ TEST(ModuleParallel, OwnModule) {
 struct StackImpl : torch::nn::Module {
   StackImpl() {
     torch::nn::TransformerEncoderLayerOptions options(8, 2);
-    layer = register_module("layer", torch::nn::TransformerEncoderLayer(options.dim_feedforward(7).dropout(0)));
-    tail = register_module("tail",
-                           torch::nn::Sequential(torch::nn::Linear(8, 7), torch::nn::ReLU(), torch::nn::Linear(7, 3)));
+    layer = register_module(
+        "layer", torch::nn::TransformerEncoderLayer(options.dim_feedforward(7).dropout(0)));
+    tail = register_module("tail", torch::nn::Sequential(torch::nn::Linear(8, 7), torch::nn::ReLU(),
+                                                         torch::nn::Linear(7, 3)));
   }
   Tensor forward(const Tensor& x) { return tail->forward(layer->forward(x).flatten(0, 1)); }
   torch::nn::TransformerEncoderLayer layer{nullptr};
@@ -166,7 +174,8 @@ TORCH_MODULE(Stack);
 // inputs (a fused product).
 TEST(ModuleParallel, StockModulesByRules) {
   const auto names = registered_backends();  // a build may lack the simulator
-  for (const auto& [accelerator, ranks] : {std::pair("cpu", 2), std::pair("cpu", 3), std::pair("sim", 2)}) {
+  for (const auto& [accelerator, ranks] :
+       {std::pair("cpu", 2), std::pair("cpu", 3), std::pair("sim", 2)}) {
     if (std::find(names.begin(), names.end(), accelerator) == names.end()) continue;
     const test::ScopedEnv devices("SIM_DEVICES", "2");
     for (const int status : test::in_processes(ranks, [name = accelerator](int) {
@@ -184,7 +193,8 @@ TEST(ModuleParallel, StockModulesByRules) {
 TEST(ModuleParallel, Plan) {
   const Block block;
   std::map<std::string, ModuleShard> plan;
-  for (const ModuleShard& shard : module_plan(*block, 0, 3, {.rules = {}, .head_dim = kHead})) plan[shard.name] = shard;
+  for (const ModuleShard& shard : module_plan(*block, 0, 3, {.rules = {}, .head_dim = kHead}))
+    plan[shard.name] = shard;
   using Sizes = std::vector<std::int64_t>;
   EXPECT_EQ(plan["attention.qkv"].local, (Sizes{3 * 2 * kHead, kWide}));
   EXPECT_EQ(plan["attention.out_proj"].local, (Sizes{kWide, 2 * kHead}));
@@ -197,10 +207,12 @@ TEST(ModuleParallel, Plan) {
     if (!shard.name.starts_with("attention")) continue;
     EXPECT_EQ(shard.style, ModuleStyle::gathered) << shard.name;
   }
-  EXPECT_ERROR(module_plan(*block, 0, 2, {.rules = {{"none", ModuleStyle::row}}}), invalid_argument, "none");
-  EXPECT_ERROR(module_plan(*block, 0, 2, {.rules = {{"tokens", ModuleStyle::row}}}), invalid_argument, "tokens");
-  EXPECT_ERROR(module_plan(*block, 0, 4, {.rules = {{"mlp.down_proj", ModuleStyle::row, 1, 4}}}), invalid_argument,
-               "units of 4");
+  EXPECT_ERROR(module_plan(*block, 0, 2, {.rules = {{"none", ModuleStyle::row}}}), invalid_argument,
+               "none");
+  EXPECT_ERROR(module_plan(*block, 0, 2, {.rules = {{"tokens", ModuleStyle::row}}}),
+               invalid_argument, "tokens");
+  EXPECT_ERROR(module_plan(*block, 0, 4, {.rules = {{"mlp.down_proj", ModuleStyle::row, 1, 4}}}),
+               invalid_argument, "units of 4");
   EXPECT_ERROR(module_plan(*block, 2, 2), invalid_argument, "rank");
 }
 

@@ -13,9 +13,11 @@ namespace {
 TEST(Ngram, IsADistribution) {
   const std::vector<std::uint16_t> train = {1, 2, 3, 1, 2, 3, 1, 2, 4, 7, 7, 7};
   const NgramModel model(train);
-  for (const auto& [second, first] : {std::pair<std::uint16_t, std::uint16_t>{1, 2}, {7, 7}, {9, 9}, {3, 3}}) {
+  for (const auto& [second, first] :
+       {std::pair<std::uint16_t, std::uint16_t>{1, 2}, {7, 7}, {9, 9}, {3, 3}}) {
     double sum = 0;
-    for (std::uint16_t token = 0; token < kByteVocabulary; ++token) sum += model.probability(second, first, token);
+    for (std::uint16_t token = 0; token < kByteVocabulary; ++token)
+      sum += model.probability(second, first, token);
     EXPECT_NEAR(sum, 1.0, 1e-12);
   }
   // After (1, 2): 3 twice and 4 once, that is 3 occurrences of 2 kinds.

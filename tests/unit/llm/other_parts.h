@@ -16,7 +16,8 @@ namespace anyaccel::llm {
 
 /// Makes every page inaccessible that lies entirely in a mapped tensor but outside `own` of
 /// dimension `dim`. Returns the number of pages.
-inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim, const std::vector<Slice>& own) {
+inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
+                                      const std::vector<Slice>& own) {
   constexpr std::uintptr_t kPage = 4096;
   const auto first = reinterpret_cast<std::uintptr_t>(whole.const_data_ptr());
   const std::uintptr_t end = first + whole.nbytes(), item = whole.element_size();
@@ -24,13 +25,16 @@ inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim, 
   const auto is_own = [&](std::uintptr_t address) {
     const std::uintptr_t place = (address - first) / item;
     const auto at = static_cast<std::int64_t>(dim == 0 ? place / columns : place % columns);
-    return std::any_of(own.begin(), own.end(),
-                       [&](const Slice& part) { return at >= part.begin && at < part.begin + part.count; });
+    return std::any_of(own.begin(), own.end(), [&](const Slice& part) {
+      return at >= part.begin && at < part.begin + part.count;
+    });
   };
   std::size_t pages = 0;
-  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end; page += kPage) {
+  for (std::uintptr_t page = (first + kPage - 1) / kPage * kPage; page + kPage <= end;
+       page += kPage) {
     bool other = true;
-    for (std::uintptr_t address = page; other && address < page + kPage; address += item) other = !is_own(address);
+    for (std::uintptr_t address = page; other && address < page + kPage; address += item)
+      other = !is_own(address);
     if (!other) continue;
     EXPECT_EQ(::mprotect(reinterpret_cast<void*>(page), kPage, PROT_NONE), 0);
     ++pages;

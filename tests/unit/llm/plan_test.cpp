@@ -29,8 +29,8 @@ TEST(ParallelPlan, BalancedPartsAreTheWhole) {
 
 // Fails if a query head is lost or repeated, or is on a different rank than its key head.
 TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
-  for (const auto& [heads, kv] :
-       {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3}, std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {
+  for (const auto& [heads, kv] : {std::pair{8, 8}, std::pair{8, 2}, std::pair{12, 3},
+                                  std::pair{9, 3}, std::pair{14, 2}, std::pair{4, 1}}) {
     for (int size = 1; size <= 4; ++size) {
       std::int64_t next = 0;
       for (int rank = 0; rank < size; ++rank) {
@@ -40,7 +40,8 @@ TEST(ParallelPlan, EveryQueryHeadOnceWithItsKey) {
         ASSERT_GT(share.query.count, 0);
         const std::int64_t group = heads / kv;
         EXPECT_EQ(share.query.begin / group, share.key.begin);
-        EXPECT_EQ((share.query.begin + share.query.count - 1) / group, share.key.begin + share.key.count - 1);
+        EXPECT_EQ((share.query.begin + share.query.count - 1) / group,
+                  share.key.begin + share.key.count - 1);
       }
       EXPECT_EQ(next, heads);
     }
@@ -54,7 +55,8 @@ TEST(ParallelPlan, GroupsAreCutWhereThatIsLess) {
   EXPECT_EQ(share_heads(9, 3, 0, 2).query, (Slice{0, 5}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).query, (Slice{5, 4}));
   EXPECT_EQ(share_heads(9, 3, 1, 2).key, (Slice{1, 2}));
-  EXPECT_EQ(share_heads(32, 8, 1, 3).query, (Slice{12, 12}));  // 11 with 4 key heads cost no less than 12 with 3
+  EXPECT_EQ(share_heads(32, 8, 1, 3).query,
+            (Slice{12, 12}));  // 11 with 4 key heads cost no less than 12 with 3
   const std::vector<TensorShape> shapes = {{"model.layers.0.self_attn.q_proj.weight", {72, 32}},
                                            {"model.layers.0.self_attn.k_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(grouped(9, 3), shapes, 1, 2);
@@ -80,7 +82,8 @@ TEST(ParallelPlan, FusedRowsAndVocabulary) {
   const TensorPlan& output = *plan.find("model.layers.0.self_attn.o_proj.weight");
   EXPECT_EQ(output.dim, 1U);
   EXPECT_EQ(output.local_shape(), (std::vector<std::int64_t>{32, 16}));
-  EXPECT_EQ(plan.find("model.layers.0.mlp.gate_up_proj.weight")->parts, (std::vector<Slice>{{25, 25}, {75, 25}}));
+  EXPECT_EQ(plan.find("model.layers.0.mlp.gate_up_proj.weight")->parts,
+            (std::vector<Slice>{{25, 25}, {75, 25}}));
   EXPECT_EQ(plan.find("model.norm.weight")->style, ShardStyle::replicated);
   EXPECT_EQ(plan.local.num_heads, 2);
   EXPECT_EQ(plan.local.num_kv_heads, 1);
@@ -111,7 +114,8 @@ TEST(ParallelPlan, Experts) {
   ModelConfig config = grouped(4, 4);
   config.num_experts = 2;
   config.expert_size = 24;
-  const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.experts.1.gate_proj.weight", {24, 32}}};
+  const std::vector<TensorShape> shapes = {
+      {"model.layers.0.mlp.experts.1.gate_proj.weight", {24, 32}}};
   const ParallelPlan plan = make_plan(config, shapes, 1, 2);
   EXPECT_EQ(plan.tensors[0].parts, (std::vector<Slice>{{12, 12}}));
   EXPECT_EQ(plan.local.expert_size, 12);
@@ -128,7 +132,8 @@ TEST(ParallelPlan, Rules) {
   EXPECT_EQ(whole.local.intermediate_size, 50);
   EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::row}}), invalid_argument,
                "weight model.layers.0.mlp.up_proj.weight cannot be split so; got row");
-  EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::replicated}}), invalid_argument,
+  EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::replicated}}),
+               invalid_argument,
                "weight model.layers.0.mlp.down_proj.weight is not split as the others");
 }
 
@@ -137,9 +142,11 @@ TEST(ParallelPlan, Patterns) {
   const std::vector<TensorShape> shapes = {{"model.layers.0.mlp.up_proj.weight", {50, 32}},
                                            {"model.layers.0.mlp.down_proj.weight", {32, 50}}};
   const auto taken = [&](const std::string& pattern) {
-    return !make_plan(grouped(4, 2), shapes, 0, 2, {{pattern, ShardStyle::replicated}}).feed_forward;
+    return !make_plan(grouped(4, 2), shapes, 0, 2, {{pattern, ShardStyle::replicated}})
+                .feed_forward;
   };
-  for (const char* fits : {"*", "model.layers.0.mlp.*", "*.weight", "*mlp*weight", "**proj.weight*", "model*l*p*proj*"})
+  for (const char* fits : {"*", "model.layers.0.mlp.*", "*.weight", "*mlp*weight", "**proj.weight*",
+                           "model*l*p*proj*"})
     EXPECT_TRUE(taken(fits)) << fits;
   for (const char* other : {"", "model", "*.bias", "weight", "model.layers.1*", "*mlp*mlp*"})
     EXPECT_FALSE(taken(other)) << other;
@@ -151,8 +158,11 @@ TEST(ParallelPlan, Patterns) {
 
 // Fails if a rank without any head is noticed only during computation.
 TEST(ParallelPlan, TooManyRanks) {
-  EXPECT_ERROR(make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5), invalid_argument,
-               "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 ranks");
+  EXPECT_ERROR(
+      make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5),
+      invalid_argument,
+      "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 "
+      "ranks");
 }
 
 // Fails if ranks split a feed-forward network within a group of integers, split it unevenly, or get
@@ -163,8 +173,8 @@ TEST(ParallelPlan, GroupsStayWhole) {
     config.intermediate_size = inner;
     std::vector<Slice> out;
     for (int rank = 0; rank < size; ++rank) {
-      const ParallelPlan plan =
-          make_plan(config, {{"model.layers.0.mlp.down_proj.weight", {32, inner}}}, rank, size, {}, group);
+      const ParallelPlan plan = make_plan(
+          config, {{"model.layers.0.mlp.down_proj.weight", {32, inner}}}, rank, size, {}, group);
       EXPECT_EQ(plan.local.intermediate_size, plan.tensors[0].parts[0].count);
       out.push_back(plan.tensors[0].parts[0]);
     }
@@ -178,8 +188,8 @@ TEST(ParallelPlan, GroupsStayWhole) {
   // Experts remain floats.
   config.expert_size = 896;
   config.num_experts = 2;
-  const ParallelPlan plan =
-      make_plan(config, {{"model.layers.0.mlp.experts.1.down_proj.weight", {32, 896}}}, 0, 2, {}, 128);
+  const ParallelPlan plan = make_plan(
+      config, {{"model.layers.0.mlp.experts.1.down_proj.weight", {32, 896}}}, 0, 2, {}, 128);
   EXPECT_EQ(plan.tensors[0].parts[0].count, 448);
   EXPECT_EQ(plan.local.expert_size, 448);
 }
@@ -190,9 +200,10 @@ TEST(ParallelPlan, KeysDiffer) {
   ModelConfig config = grouped(4, 2);
   config.intermediate_size = 256;
   const StyleRule rule{"*down*", ShardStyle::replicated};
-  const std::set<std::string> keys = {make_plan(config, shapes, 0, 2).key, make_plan(config, shapes, 1, 2).key,
-                                      make_plan(config, shapes, 0, 3).key, make_plan(config, shapes, 0, 2, {}, 64).key,
-                                      make_plan(config, shapes, 0, 2, {rule}).key};
+  const std::set<std::string> keys = {
+      make_plan(config, shapes, 0, 2).key, make_plan(config, shapes, 1, 2).key,
+      make_plan(config, shapes, 0, 3).key, make_plan(config, shapes, 0, 2, {}, 64).key,
+      make_plan(config, shapes, 0, 2, {rule}).key};
   EXPECT_EQ(keys.size(), 5U);
 }
 

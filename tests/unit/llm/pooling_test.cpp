@@ -11,7 +11,8 @@ namespace {
 
 const at::Tensor& tokens() {
   static const at::Tensor all =
-      at::tensor({1.0F, -4.0F, 3.0F, -2.0F, 5.0F, -6.0F, 7.0F, -8.0F, 90.0F, 90.0F, 90.0F, 90.0F}).view({2, 3, 2});
+      at::tensor({1.0F, -4.0F, 3.0F, -2.0F, 5.0F, -6.0F, 7.0F, -8.0F, 90.0F, 90.0F, 90.0F, 90.0F})
+          .view({2, 3, 2});
   return all;
 }
 

@@ -86,8 +86,11 @@ TEST_F(Quantize, ValuesAreNear) {
   at::Tensor weight = at::randn({7, 192});
   weight[3].narrow(0, 32, 32).zero_();  // a group of zeros has no scale
   for (const std::int64_t group : {32, 64, 192}) {
-    const at::Tensor greatest =
-        weight.view({7, -1, group}).abs().amax(-1, true).expand({7, 192 / group, group}).reshape({7, 192});
+    const at::Tensor greatest = weight.view({7, -1, group})
+                                    .abs()
+                                    .amax(-1, true)
+                                    .expand({7, 192 / group, group})
+                                    .reshape({7, 192});
     const QuantizedMatrix eight = quantize(weight, 8, group);
     EXPECT_TRUE(dequantize(eight.weight, eight.scales, 0, 7)
                     .sub(weight)
@@ -105,7 +108,8 @@ TEST_F(Quantize, ValuesAreNear) {
                     .le(greatest.mul(2.2 / 8).add(1e-7))
                     .all()
                     .item<bool>());
-    EXPECT_LT(dequantize(four.weight, four.scales, 0, 7).sub(weight).square().mean().item<double>(), 0.012);
+    EXPECT_LT(dequantize(four.weight, four.scales, 0, 7).sub(weight).square().mean().item<double>(),
+              0.012);
     EXPECT_TRUE(at::equal(dequantize(four.weight, four.scales, 2, 3),
                           dequantize(four.weight, four.scales, 0, 7).narrow(0, 2, 3)));
   }
@@ -119,7 +123,8 @@ TEST_F(Quantize, PiecesAreTheWhole) {
     EXPECT_EQ(all.weight.size(0), 4500);
     for (const std::int64_t row : {0, 4095, 4096, 4499}) {
       const QuantizedMatrix one = quantize(weight.narrow(0, row, 1), bits, 64);
-      EXPECT_TRUE(at::equal(all.weight[row], one.weight[0]) && at::equal(all.scales.scales[row], one.scales.scales[0]));
+      EXPECT_TRUE(at::equal(all.weight[row], one.weight[0]) &&
+                  at::equal(all.scales.scales[row], one.scales.scales[0]));
     }
   }
 }
@@ -129,7 +134,9 @@ TEST_F(Quantize, ExactValuesStay) {
   const at::Tensor q = at::randint(-8, 8, {5, 128});
   for (const std::int64_t group : {32, 128}) {
     at::Tensor weight = q.to(c10::kFloat).mul(0.25);
-    weight.view({5, -1, group}).select(2, 0).fill_(-2);  // the farthest value of each group, so that the scale is 0.25
+    weight.view({5, -1, group})
+        .select(2, 0)
+        .fill_(-2);  // the farthest value of each group, so that the scale is 0.25
     const QuantizedMatrix made = quantize(weight, 4, group);
     EXPECT_TRUE(at::equal(dequantize(made.weight, made.scales, 0, 5), weight));
   }
@@ -143,9 +150,10 @@ TEST_F(Quantize, BothPassesAgree) {
       ModelState& state = *model.state();
       std::vector<std::int64_t> ids = {3, 1, 4, 1, 5, 9, 2, 6};
       KvCache cache(state.local, 1, 8, c10::kFloat);
-      const at::Tensor got =
-          llama_forward(state.weights, state.local, state.rope, ids_on_device(state.config, ids, "test"), &cache);
-      EXPECT_TRUE(at::allclose(got.squeeze(0).to(c10::Device(c10::kCPU)), model.logits(ids), 2e-4, 2e-3));
+      const at::Tensor got = llama_forward(state.weights, state.local, state.rope,
+                                           ids_on_device(state.config, ids, "test"), &cache);
+      EXPECT_TRUE(
+          at::allclose(got.squeeze(0).to(c10::Device(c10::kCPU)), model.logits(ids), 2e-4, 2e-3));
     }
   }
 }
@@ -183,7 +191,8 @@ TEST_F(Quantize, AnotherCheckpointIsNotMistaken) {
 TEST_F(Quantize, DamageIsNoticed) {
   const at::Tensor right = load(8).logits({1, 2, 3});
   for (const std::size_t size :
-       {std::size_t{0}, std::size_t{100}, static_cast<std::size_t>(std::filesystem::file_size(cached()[0])) - 8}) {
+       {std::size_t{0}, std::size_t{100},
+        static_cast<std::size_t>(std::filesystem::file_size(cached()[0])) - 8}) {
     std::filesystem::resize_file(cached()[0], size);
     EXPECT_TRUE(at::equal(load(8).logits({1, 2, 3}), right));
     EXPECT_GT(std::filesystem::file_size(cached()[0]), size);
@@ -194,8 +203,10 @@ TEST_F(Quantize, DamageIsNoticed) {
 TEST_F(Quantize, OldFilesMakeRoom) {
   load(8);
   const auto first = cached()[0];
-  std::filesystem::last_write_time(first, std::filesystem::last_write_time(first) - std::chrono::hours(1));
-  setenv("ANYACCEL_MODEL_CACHE_SIZE", std::to_string(std::filesystem::file_size(first) + 100).c_str(), 1);
+  std::filesystem::last_write_time(first,
+                                   std::filesystem::last_write_time(first) - std::chrono::hours(1));
+  setenv("ANYACCEL_MODEL_CACHE_SIZE",
+         std::to_string(std::filesystem::file_size(first) + 100).c_str(), 1);
   load(4);
   unsetenv("ANYACCEL_MODEL_CACHE_SIZE");
   ASSERT_EQ(cached().size(), 1U);
@@ -267,7 +278,8 @@ TEST_F(QuantizedParts, AreThoseOfTheWhole) {
       const LayerWeights& layer = weights.layers[1];
       const auto cut = [&](const char* name, const at::Tensor& whole) {
         const Slice slice = mine.find(name)->parts[0];
-        return whole.narrow(static_cast<std::int64_t>(mine.find(name)->dim), slice.begin, slice.count);
+        return whole.narrow(static_cast<std::int64_t>(mine.find(name)->dim), slice.begin,
+                            slice.count);
       };
       const std::string prefix = "model.layers.1.";
       const auto is = [&](const at::Tensor& weight, const Scales& scales, const at::Tensor& want) {
@@ -279,12 +291,14 @@ TEST_F(QuantizedParts, AreThoseOfTheWhole) {
          at::cat({cut((prefix + "self_attn.q_proj.weight").c_str(), qkv.narrow(0, 0, key)),
                   cut((prefix + "self_attn.k_proj.weight").c_str(), qkv.narrow(0, key, 64)),
                   cut((prefix + "self_attn.v_proj.weight").c_str(), qkv.narrow(0, value, 64))}));
-      is(layer.output, layer.output_scales, cut((prefix + "self_attn.o_proj.weight").c_str(), output));
+      is(layer.output, layer.output_scales,
+         cut((prefix + "self_attn.o_proj.weight").c_str(), output));
       is(layer.gate_up, layer.gate_up_scales,
          at::cat({cut((prefix + "mlp.gate_proj.weight").c_str(), gate_up.narrow(0, 0, 256)),
                   cut((prefix + "mlp.up_proj.weight").c_str(), gate_up.narrow(0, 256, 256))}));
       is(layer.down, layer.down_scales, cut((prefix + "mlp.down_proj.weight").c_str(), down));
-      is(weights.head, weights.head_scales, cut("lm_head.weight", values(all.head, all.head_scales)));
+      is(weights.head, weights.head_scales,
+         cut("lm_head.weight", values(all.head, all.head_scales)));
     }
   }
 }
@@ -298,7 +312,8 @@ TEST_F(QuantizedParts, GroupsFitThePart) {
     const LoadOptions options{.bits = 4, .group_size = group};
     const auto told = parallel_plan(folder_.path(), 3, {}, options);
     const auto find = [&](const std::string& name) {
-      return *std::find_if(told.begin(), told.end(), [&](const PlannedTensor& each) { return each.name == name; });
+      return *std::find_if(told.begin(), told.end(),
+                           [&](const PlannedTensor& each) { return each.name == name; });
     };
     const PlannedTensor output = find("model.layers.0.self_attn.o_proj.weight");
     EXPECT_EQ(output.groups, group ? none : narrower);

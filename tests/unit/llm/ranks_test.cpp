@@ -25,7 +25,8 @@ TEST(Ranks, SharesOfABatch) {
         EXPECT_EQ(share.begin, next);
         EXPECT_GE(share.count, batch / size);
         EXPECT_LE(share.count, (batch + size - 1) / size);
-        EXPECT_DOUBLE_EQ(share.weight / size, static_cast<double>(share.count) / static_cast<double>(batch));
+        EXPECT_DOUBLE_EQ(share.weight / size,
+                         static_cast<double>(share.count) / static_cast<double>(batch));
         EXPECT_EQ(share.weight == 1, batch % size == 0);
         next += share.count;
         whole += share.weight / size;
@@ -60,7 +61,8 @@ TEST(Ranks, CompareTheirWeights) {
   for (const int status : test::in_processes(3, [](int rank) {
          set_accelerator("cpu");
          Ranks ranks;
-         const std::vector<at::Tensor> tensors{at::ones({2, 3}).t(), at::zeros({0}), at::full({257}, 0.1, at::kDouble)};
+         const std::vector<at::Tensor> tensors{at::ones({2, 3}).t(), at::zeros({0}),
+                                               at::full({257}, 0.1, at::kDouble)};
          auto* last = static_cast<char*>(tensors[2].mutable_data_ptr()) + 2048;
          EXPECT_TRUE(ranks.all_have(tensors));
          if (rank == 2) *last ^= 1;

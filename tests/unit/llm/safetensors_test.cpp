@@ -24,7 +24,8 @@ const char* kOne = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
 TEST(Safetensors, RoundTrip) {
   const TemporaryFolder folder;
   NamedTensors tensors;
-  for (const auto dtype : {c10::kFloat, c10::kBFloat16, c10::kHalf, c10::kDouble, c10::kLong, c10::kByte, c10::kBool}) {
+  for (const auto dtype : {c10::kFloat, c10::kBFloat16, c10::kHalf, c10::kDouble, c10::kLong,
+                           c10::kByte, c10::kBool}) {
     tensors.emplace_back(c10::toString(dtype), at::arange(6).reshape({2, 3}).to(dtype));
   }
   tensors.emplace_back("scalar", at::zeros({}));
@@ -48,7 +49,8 @@ TEST(Safetensors, RoundTrip) {
 TEST(Safetensors, UnpaddedHeader) {
   const TemporaryFolder folder;
   for (int spaces = 0; spaces < 4; ++spaces) {
-    const auto path = folder.write("u.safetensors", with_header(kOne + std::string(spaces, ' '), 8));
+    const auto path =
+        folder.write("u.safetensors", with_header(kOne + std::string(spaces, ' '), 8));
     const at::Tensor tensor = SafetensorsFile(path).tensor("a");
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr()) % 4, 0U);
     EXPECT_EQ(tensor.view(c10::kByte)[7].item<int>(), 'x');
@@ -71,17 +73,24 @@ TEST(Safetensors, DamagedFiles) {
   expect_corrupt(with_header("{\"a\":", 0), "not valid JSON");
   expect_corrupt(with_header(std::string(50, '['), 0), "too deep");
   expect_corrupt(with_header(R"({"a":3})", 0), "malformed");
-  expect_corrupt(with_header(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8), "F31");
-  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8), "bad shape");
-  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8), "12 bytes");
-  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8), "offsets");
-  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0),
-                 "impossible shape");
+  expect_corrupt(with_header(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8),
+                 "F31");
+  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8),
+                 "bad shape");
+  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
+                 "12 bytes");
+  expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
+                 "offsets");
+  expect_corrupt(
+      with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
+                  0),
+      "impossible shape");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
                              6),
                  "overlaps");
-  expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", 4), "unused bytes");
+  expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", 4),
+                 "unused bytes");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
                              R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})",
                              0),
@@ -89,7 +98,9 @@ TEST(Safetensors, DamagedFiles) {
 }
 
 // Fails if a missing file is reported as damaged.
-TEST(Safetensors, MissingFile) { EXPECT_ERROR(SafetensorsFile("/nowhere/x"), not_found, "/nowhere/x"); }
+TEST(Safetensors, MissingFile) {
+  EXPECT_ERROR(SafetensorsFile("/nowhere/x"), not_found, "/nowhere/x");
+}
 
 }  // namespace
 }  // namespace anyaccel::llm

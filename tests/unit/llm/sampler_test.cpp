@@ -13,7 +13,8 @@ namespace {
 
 const std::vector<float> kLogits = {std::log(0.1F), std::log(0.4F), std::log(0.2F), std::log(0.3F)};
 
-std::map<std::int64_t, double> shares(const SamplingOptions& options, std::vector<std::int64_t> history = {}) {
+std::map<std::int64_t, double> shares(const SamplingOptions& options,
+                                      std::vector<std::int64_t> history = {}) {
   Sampler sampler(options);
   std::map<std::int64_t, double> count;
   for (int i = 0; i < 4000; ++i) count[sampler.choose(kLogits, history)] += 1.0 / 4000;

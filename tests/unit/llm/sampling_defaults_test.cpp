@@ -17,7 +17,8 @@ TEST(SamplingDefaults, AsTransformersReadsThem) {
   const TemporaryFolder folder;
   EXPECT_EQ(sampling_defaults(folder.path()).temperature, 1.0);
   EXPECT_EQ(sampling_defaults(folder.path()).top_k, 0);
-  const auto all = read(folder, R"({"do_sample":true,"temperature":0.6,"top_k":20,"top_p":0.95,"min_p":0.1,
+  const auto all =
+      read(folder, R"({"do_sample":true,"temperature":0.6,"top_k":20,"top_p":0.95,"min_p":0.1,
     "repetition_penalty":1.05})");
   EXPECT_EQ(all.temperature, 0.6);
   EXPECT_EQ(all.top_k, 20);
@@ -72,12 +73,14 @@ TEST(SamplingDefaults, WrongValues) {
 TEST(SamplingDefaults, WhatIsNotThereIsNamed) {
   const TemporaryFolder folder;
   testing::internal::CaptureStderr();
-  read(folder, R"({"num_beams":1,"typical_p":1.0,"suppress_tokens":[],"forced_eos_token_id":null})");
+  read(folder,
+       R"({"num_beams":1,"typical_p":1.0,"suppress_tokens":[],"forced_eos_token_id":null})");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   testing::internal::CaptureStderr();
   read(folder, R"({"num_beams":4,"no_repeat_ngram_size":3})");
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("not applied: num_beams, no_repeat_ngram_size"),
-            std::string::npos);
+  EXPECT_NE(
+      testing::internal::GetCapturedStderr().find("not applied: num_beams, no_repeat_ngram_size"),
+      std::string::npos);
 }
 
 }  // namespace

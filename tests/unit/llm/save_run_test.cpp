@@ -51,7 +51,8 @@ TrainOptions tiny(const TemporaryFolder& folder, std::int64_t steps) {
 
 std::string all_files(const std::filesystem::path& folder) {
   std::string all;
-  for (const auto& name : {"config.json", "model.safetensors", "training_state.safetensors", "trainer_state.json"})
+  for (const auto& name :
+       {"config.json", "model.safetensors", "training_state.safetensors", "trainer_state.json"})
     all += read_file(folder / name);
   return all;
 }
@@ -83,12 +84,14 @@ TEST(SaveRun, AResumedRunIsTheSameRun) {
   folder.write("text", text);
   TrainOptions options = tiny(folder, 8);
   const auto saved = [&] {
-    return read_file(options.out / "model.safetensors") + read_file(options.out / "training_state.safetensors");
+    return read_file(options.out / "model.safetensors") +
+           read_file(options.out / "training_state.safetensors");
   };
   const auto whole = Trainer(options).run().losses;
   const auto files = saved();
   std::atomic<bool> stop{false};
-  auto losses = Trainer(options).run([&](const TrainStep& step) { stop = step.step == 3; }, &stop).losses;
+  auto losses =
+      Trainer(options).run([&](const TrainStep& step) { stop = step.step == 3; }, &stop).losses;
   ASSERT_EQ(losses.size(), 3U);
   options.resume = true;
   const auto rest = Trainer(options).run().losses;

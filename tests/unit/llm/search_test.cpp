@@ -40,7 +40,8 @@ TEST(Search, Passages) {
 // Fails if the length of a vector matters, the order is wrong, NaN ranks first, or a wrong shape is
 // accepted.
 TEST(Search, Nearest) {
-  const at::Tensor rows = at::tensor({0.0F, 1.0F, 100.0F, 100.0F, 0.0F, 0.0F, 1.0F, 0.0F, 2.0F, 0.0F}).view({5, 2});
+  const at::Tensor rows =
+      at::tensor({0.0F, 1.0F, 100.0F, 100.0F, 0.0F, 0.0F, 1.0F, 0.0F, 2.0F, 0.0F}).view({5, 2});
   const auto hits = nearest(rows, at::tensor({3.0F, 0.0F}), 3);
   ASSERT_EQ(hits.size(), 3U);
   EXPECT_EQ(hits[0].index, 3U);
@@ -50,9 +51,13 @@ TEST(Search, Nearest) {
   EXPECT_NEAR(hits[2].score, std::sqrt(0.5), 1e-6);
   EXPECT_EQ(nearest(rows, at::tensor({3.0F, 0.0F}), 99).size(), 5U);
   const float nan = std::nanf("");
-  EXPECT_EQ(nearest(at::tensor({nan, nan, -1.0F, 0.0F}).view({2, 2}), at::tensor({3.0F, 0.0F}), 2)[0].index, 1U);
+  EXPECT_EQ(
+      nearest(at::tensor({nan, nan, -1.0F, 0.0F}).view({2, 2}), at::tensor({3.0F, 0.0F}), 2)[0]
+          .index,
+      1U);
   EXPECT_TRUE(nearest(at::zeros({0, 2}), at::tensor({3.0F, 0.0F}), 1).empty());
-  EXPECT_ERROR(nearest(rows, at::tensor({3.0F}), 3), invalid_argument, "vectors [5, 2], query [1], top 3");
+  EXPECT_ERROR(nearest(rows, at::tensor({3.0F}), 3), invalid_argument,
+               "vectors [5, 2], query [1], top 3");
   EXPECT_ERROR(nearest(rows, at::tensor({3.0F, 0.0F}), 0), invalid_argument, "top 0");
 }
 

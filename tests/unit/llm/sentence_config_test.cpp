@@ -9,7 +9,8 @@
 namespace anyaccel::llm {
 namespace {
 
-constexpr const char* kModules = R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
+constexpr const char* kModules =
+    R"([{"idx":0,"path":"","type":"sentence_transformers.models.Transformer"},
     {"idx":1,"path":"1_Pooling","type":"sentence_transformers.models.Pooling"}])";
 
 // Fails if a folder without sentence-transformers' files is not read as sentence-transformers reads
@@ -25,11 +26,14 @@ TEST(SentenceConfig, PlainFolder) {
 // Fails if the encoder's folder, or an old or new notation of a pooling, is not understood.
 TEST(SentenceConfig, Modules) {
   const TemporaryFolder folder;
-  folder.write("modules.json",
-               R"([{"path":"0_Transformer","type":"a.b.Transformer"},{"path":"1_Pooling","type":"Pooling"},
+  folder.write(
+      "modules.json",
+      R"([{"path":"0_Transformer","type":"a.b.Transformer"},{"path":"1_Pooling","type":"Pooling"},
       {"path":"2_Normalize","type":"a.Normalize"}])");
-  folder.write("0_Transformer/sentence_bert_config.json", R"({"max_seq_length": 77, "do_lower_case": true})");
-  folder.write("1_Pooling/config.json", R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false})");
+  folder.write("0_Transformer/sentence_bert_config.json",
+               R"({"max_seq_length": 77, "do_lower_case": true})");
+  folder.write("1_Pooling/config.json",
+               R"({"pooling_mode_cls_token":true,"pooling_mode_mean_tokens":false})");
   const SentenceConfig config = read_sentence_config(folder.path());
   EXPECT_EQ(config.encoder, folder / "0_Transformer");
   EXPECT_EQ(config.max_tokens, 77);
@@ -41,7 +45,8 @@ TEST(SentenceConfig, Modules) {
     return read_sentence_config(folder.path()).pooling;
   };
   EXPECT_EQ(pooling(R"({"pooling_mode":"max"})"), std::vector{Pooling::max});
-  EXPECT_EQ(pooling(R"({"pooling_mode":["mean","cls"]})"), (std::vector{Pooling::cls, Pooling::mean}));
+  EXPECT_EQ(pooling(R"({"pooling_mode":["mean","cls"]})"),
+            (std::vector{Pooling::cls, Pooling::mean}));
   EXPECT_EQ(pooling(R"({"pooling_mode_mean_sqrt_len_tokens":true,"pooling_mode_max_tokens":true})"),
             (std::vector{Pooling::max, Pooling::mean_sqrt_len}));
   EXPECT_ERROR(pooling(R"({"pooling_mode_lasttoken":true})"), unsupported,
@@ -83,11 +88,13 @@ TEST(SentenceConfig, Prompt) {
   folder.write("modules.json", kModules);
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max","include_prompt":false})");
   EXPECT_EQ(read_sentence_config(folder.path()).prompt, "");
-  folder.write("config_sentence_transformers.json", R"({"prompts":{"query":"find: "},"default_prompt_name":"query"})");
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts":{"query":"find: "},"default_prompt_name":"query"})");
   EXPECT_ERROR(read_sentence_config(folder.path()), unsupported, "include_prompt");
   folder.write("1_Pooling/config.json", R"({"pooling_mode":"max"})");
   EXPECT_EQ(read_sentence_config(folder.path()).prompt, "find: ");
-  folder.write("config_sentence_transformers.json", R"({"prompts":{},"default_prompt_name":"query"})");
+  folder.write("config_sentence_transformers.json",
+               R"({"prompts":{},"default_prompt_name":"query"})");
   EXPECT_ERROR(read_sentence_config(folder.path()), corrupt, "\"query\"");
 }
 
@@ -101,14 +108,18 @@ TEST(BertConfig, Keys) {
   const BertConfig config = read(R"({"model_type":"bert"})");
   EXPECT_EQ(config.hidden_size, 768);
   EXPECT_EQ(config.activation, Activation::gelu);
-  EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"gelu_new"})").activation, Activation::gelu_tanh);
+  EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"gelu_new"})").activation,
+            Activation::gelu_tanh);
   EXPECT_EQ(read(R"({"model_type":"bert","hidden_act":"relu2"})").activation, Activation::relu2);
-  EXPECT_ERROR(read(R"({"model_type":"llama"})"), unsupported, "this model_type is not supported; got \"llama\"");
+  EXPECT_ERROR(read(R"({"model_type":"llama"})"), unsupported,
+               "this model_type is not supported; got \"llama\"");
   EXPECT_ERROR(read("{}"), unsupported, "(none)");
   EXPECT_ERROR(read(R"({"model_type":"bert","hidden_act":"mish"})"), unsupported, "mish");
-  EXPECT_ERROR(read(R"({"model_type":"bert","position_embedding_type":"relative_key"})"), unsupported, "relative_key");
+  EXPECT_ERROR(read(R"({"model_type":"bert","position_embedding_type":"relative_key"})"),
+               unsupported, "relative_key");
   EXPECT_ERROR(read(R"({"model_type":"bert","is_decoder":true})"), unsupported, "is_decoder");
-  EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":100})"), corrupt, "not a multiple of num_attention_heads 12");
+  EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":100})"), corrupt,
+               "not a multiple of num_attention_heads 12");
   EXPECT_ERROR(read(R"({"model_type":"bert","hidden_size":0})"), corrupt, "hidden_size");
 }
 

@@ -26,10 +26,12 @@ TEST(Shards, PartsPutTogetherAreTheWhole) {
   const at::Tensor whole = at::arange(24 * 5).view({24, 5});
   std::vector<at::Tensor> query, key, value;
   for (int rank = 0; rank < 2; ++rank) {
-    const ParallelPlan plan = make_plan(config, {{"model.layers.0.self_attn.qkv_proj.weight", {24, 5}}}, rank, 2);
+    const ParallelPlan plan =
+        make_plan(config, {{"model.layers.0.self_attn.qkv_proj.weight", {24, 5}}}, rank, 2);
     const at::Tensor part = at::empty(plan.tensors[0].local_shape(), whole.options());
     copy_part(part, whole, plan.tensors[0]);
-    const auto heads = part.split({plan.local.num_heads * 2, plan.local.num_kv_heads * 2, plan.local.num_kv_heads * 2});
+    const auto heads = part.split(
+        {plan.local.num_heads * 2, plan.local.num_kv_heads * 2, plan.local.num_kv_heads * 2});
     query.push_back(heads[0]);
     for (auto* const list : {&key, &value}) {
       const at::Tensor& own = heads[list == &key ? 1 : 2];
@@ -59,7 +61,8 @@ TEST(Shards, OtherRanksPartsAreNotRead) {
     std::map<ShardStyle, std::size_t> pages;
     for (const TensorPlan& tensor : plan.tensors) {
       if (tensor.parts.empty()) continue;
-      pages[tensor.style] += forbid_other_parts(stored.floats(tensor.name, tensor.shape), tensor.dim, tensor.parts);
+      pages[tensor.style] +=
+          forbid_other_parts(stored.floats(tensor.name, tensor.shape), tensor.dim, tensor.parts);
     }
     EXPECT_GT(pages[ShardStyle::column], 100U);
     EXPECT_GT(pages[ShardStyle::row], 30U);

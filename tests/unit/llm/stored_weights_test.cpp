@@ -32,13 +32,14 @@ namespace {
 enum class Kind { gptq4, gptq8, awq, packed, rows8 };
 
 at::Tensor words(std::int64_t rows, std::int64_t columns) {
-  return at::randint(std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max(),
-                     {rows, columns}, at::TensorOptions().dtype(c10::kInt));
+  return at::randint(std::numeric_limits<std::int32_t>::min(),
+                     std::numeric_limits<std::int32_t>::max(), {rows, columns},
+                     at::TensorOptions().dtype(c10::kInt));
 }
 
 /// Adds a stored matrix of random integers as `name` with each of the format's suffixes.
-void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int64_t outputs, std::int64_t inputs,
-                std::int64_t group) {
+void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int64_t outputs,
+                std::int64_t inputs, std::int64_t group) {
   const auto ints = at::TensorOptions().dtype(c10::kInt);
   const at::Tensor scales = at::rand({outputs, inputs / group}).add_(0.1).mul_(0.05);
   const std::int64_t groups = inputs / group;
@@ -47,8 +48,9 @@ void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int6
     case Kind::gptq8: {
       const std::int64_t per = kind == Kind::gptq4 ? 8 : 4;
       out.emplace_back(name + ".qweight", words(inputs / per, outputs));
-      out.emplace_back(name + ".qzeros",
-                       per == 8 ? words(groups, outputs / per) : at::full({groups, outputs / per}, 0x7f7f7f7f, ints));
+      out.emplace_back(name + ".qzeros", per == 8
+                                             ? words(groups, outputs / per)
+                                             : at::full({groups, outputs / per}, 0x7f7f7f7f, ints));
       out.emplace_back(name + ".scales", scales.t().contiguous().to(c10::kHalf));
       out.emplace_back(name + ".g_idx", at::arange(inputs, ints).floor_divide(group));
       break;
@@ -64,8 +66,8 @@ void add_matrix(NamedTensors& out, Kind kind, const std::string& name, std::int6
       out.emplace_back(name + ".weight_zero_point", words(outputs / 8, groups));
       break;
     case Kind::rows8:
-      out.emplace_back(name + ".weight",
-                       at::randint(-128, 128, {outputs, inputs}, at::TensorOptions().dtype(c10::kChar)));
+      out.emplace_back(name + ".weight", at::randint(-128, 128, {outputs, inputs},
+                                                     at::TensorOptions().dtype(c10::kChar)));
       out.emplace_back(name + ".weight_scale", scales.to(c10::kBFloat16));
       break;
   }
@@ -75,7 +77,8 @@ const char* config_of(Kind kind) {
   switch (kind) {
     case Kind::gptq4: return R"({"quantization_config": {"quant_method": "gptq", "bits": 4}})";
     case Kind::gptq8: return R"({"quantization_config": {"quant_method": "gptq", "bits": 8}})";
-    case Kind::awq: return R"({"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemm"}})";
+    case Kind::awq:
+      return R"({"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemm"}})";
     case Kind::packed:
       return R"({"quantization_config": {"quant_method": "compressed-tensors", "format": "pack-quantized",
                  "config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int"}}}}})";
@@ -108,8 +111,8 @@ std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& pa
   base += std::filesystem::file_size(path) - values;
   std::map<std::string, at::Tensor> out;
   for (const auto& [name, entry] : entries)
-    out[name] =
-        at::from_blob(reinterpret_cast<void*>(base + entry.begin), entry.shape, at::TensorOptions().dtype(entry.dtype));
+    out[name] = at::from_blob(reinterpret_cast<void*>(base + entry.begin), entry.shape,
+                              at::TensorOptions().dtype(entry.dtype));
   return out;
 }
 
@@ -149,8 +152,9 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
     std::int64_t group;  // 0: there are no integers
   };
   for (const auto& [wanted, group] :
-       {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_}, Case{part(0, {{1019, 3}}), group_},
-        Case{part(0, {{8, 100}, {1200, 7}, {2047, 1}}), group_}, Case{part(1, {{1024, 2048}}), one ? 2048 : 128},
+       {Case{part(0, {}), group_}, Case{part(0, {{0, 1024}}), group_},
+        Case{part(0, {{1019, 3}}), group_}, Case{part(0, {{8, 100}, {1200, 7}, {2047, 1}}), group_},
+        Case{part(1, {{1024, 2048}}), one ? 2048 : 128},
         // A part that begins or ends within a group: the groups are divided.
         Case{part(1, {{1024 + 32, 64}}), 64}, Case{part(1, {{64, 512}}), one ? 512 : 64},
         Case{part(1, {{96, 4000}}), one ? 4000 : 32}, Case{part(1, {{16, 512}}), one ? 512 : 0},
@@ -159,7 +163,8 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
     if (!wanted.parts.empty()) {
       std::vector<at::Tensor> pieces;
       for (const Slice& slice : wanted.parts)
-        pieces.push_back(whole.narrow(static_cast<std::int64_t>(wanted.dim), slice.begin, slice.count));
+        pieces.push_back(
+            whole.narrow(static_cast<std::int64_t>(wanted.dim), slice.begin, slice.count));
       want = at::cat(pieces, static_cast<std::int64_t>(wanted.dim));
     }
     EXPECT_TRUE(stored.floats(wanted).equal(want));
@@ -177,7 +182,8 @@ TEST_P(StoredParts, AreThoseOfTheWhole) {
 // Crashes if a rank reads integers, scales or zeros that only other ranks have.
 TEST_P(StoredParts, OthersAreNotRead) {
   for (const std::size_t dim : {0, 1}) {
-    make(dim == 0 ? 16384 : 1024, dim == 0 ? 1024 : 16384);  // a row of the file spans more than a page
+    make(dim == 0 ? 16384 : 1024,
+         dim == 0 ? 1024 : 16384);  // a row of the file spans more than a page
     const Slice own{4096, 2048};
     const at::Tensor want = StoredWeights(folder_.path())
                                 .floats("m.weight", {outputs_, inputs_})
@@ -187,10 +193,13 @@ TEST_P(StoredParts, OthersAreNotRead) {
       if (name == "m.g_idx") continue;
       const bool turned = name != "m.weight" && name.find("weight_") == std::string::npos;
       const std::size_t along = turned ? 1 - dim : dim;
-      const std::int64_t size = tensor.size(static_cast<std::int64_t>(along)), all = dim == 0 ? outputs_ : inputs_;
+      const std::int64_t size = tensor.size(static_cast<std::int64_t>(along)),
+                         all = dim == 0 ? outputs_ : inputs_;
       if (size == 1) continue;  // one scale for all inputs
-      const std::size_t pages = forbid_other_parts(tensor, along, {{own.begin * size / all, own.count * size / all}});
-      const bool values_of = name == "m.weight" || name.ends_with("_packed") || name.ends_with(".qweight");
+      const std::size_t pages =
+          forbid_other_parts(tensor, along, {{own.begin * size / all, own.count * size / all}});
+      const bool values_of =
+          name == "m.weight" || name.ends_with("_packed") || name.ends_with(".qweight");
       EXPECT_TRUE(!values_of || pages > 100) << name << " " << pages;
     }
     ASSERT_TRUE(stored.form(part(dim, {own})));
@@ -205,7 +214,9 @@ std::string name_of(const testing::TestParamInfo<Kind>& kind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoredParts,
-                         testing::Values(Kind::gptq4, Kind::gptq8, Kind::awq, Kind::packed, Kind::rows8), name_of);
+                         testing::Values(Kind::gptq4, Kind::gptq8, Kind::awq, Kind::packed,
+                                         Kind::rows8),
+                         name_of);
 
 /// A model of integers with some float matrices.
 class StoredModel : public testing::Test {
@@ -226,7 +237,8 @@ class StoredModel : public testing::Test {
       if (floats) {
         tensors.emplace_back(name, at::randn(shape));
       } else {
-        add_matrix(tensors, Kind::packed, name.substr(0, name.size() - 7), shape[0], shape[1], group);
+        add_matrix(tensors, Kind::packed, name.substr(0, name.size() - 7), shape[0], shape[1],
+                   group);
       }
     }
     write(folder_, Kind::packed, tensors);
@@ -253,11 +265,14 @@ TEST_F(StoredModel, RanksHaveIntegers) {
       copy_part(tensor, stored.floats(name, part.shape), part);
     });
     std::map<std::string, at::Tensor> floats;
-    each_matrix(want, [&](const std::string& name, at::Tensor& weight, Scales&) { floats[name] = weight; });
+    each_matrix(
+        want, [&](const std::string& name, at::Tensor& weight, Scales&) { floats[name] = weight; });
     each_matrix(got, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
       const bool integers = name != "layers.1.qkv" && name != "layers.2.gate_up";
       EXPECT_EQ(scales.scales.defined(), integers) << name;
-      EXPECT_TRUE((integers ? dequantize(weight, scales, 0, weight.size(0)) : weight).equal(floats.at(name))) << name;
+      EXPECT_TRUE((integers ? dequantize(weight, scales, 0, weight.size(0)) : weight)
+                      .equal(floats.at(name)))
+          << name;
     });
     EXPECT_TRUE(got.embedding.equal(want.embedding));
     const auto forms = planned_formats(plan, stored, {});

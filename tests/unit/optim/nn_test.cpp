@@ -17,7 +17,8 @@
 namespace anyaccel::nn {
 namespace {
 
-const ops::TransformerConfig small{.hidden_size = 32, .heads = 4, .attn_dropout_ratio = 0.3, .initializer_range = 0.2};
+const ops::TransformerConfig small{
+    .hidden_size = 32, .heads = 4, .attn_dropout_ratio = 0.3, .initializer_range = 0.2};
 
 struct Net : torch::nn::Module {
   TransformerLayer layer = register_module("layer", TransformerLayer(small));
@@ -78,16 +79,16 @@ TEST(TransformerLayerModule, CloneSaveLoad) {
 TEST(SparseSelfAttentionModule, IsTheOps) {
   struct Block : torch::nn::Module {
     SparseSelfAttention attention = register_module(
-        "attention",
-        SparseSelfAttention(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2), "mul", "add", /*length=*/64));
+        "attention", SparseSelfAttention(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2),
+                                         "mul", "add", /*length=*/64));
   };
   Block block;
   block.to(at::kDouble);
   EXPECT_TRUE(block.parameters().empty());
   const at::Tensor q = at::randn({1, 2, 64, 8}), keys_seen = at::ones({1, 64});
   keys_seen.narrow(1, 0, 5).zero_();
-  const ops::SparseSelfAttention reference(std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2), "mul", "add",
-                                           64);
+  const ops::SparseSelfAttention reference(
+      std::make_shared<ops::LocalSlidingWindowSparsityConfig>(2), "mul", "add", 64);
   const at::Tensor want = reference.forward(q, q, q, {}, keys_seen);
   EXPECT_TRUE(at::equal(block.attention->forward(q, q, q, {}, keys_seen), want));
   const auto copy = std::dynamic_pointer_cast<SparseSelfAttentionImpl>(block.attention->clone());

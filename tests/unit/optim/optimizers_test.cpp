@@ -36,8 +36,8 @@ TEST(Optimizers, AdamIsLibTorchs) {
   const Params ours = make_params(), fused = make_params(), theirs = make_params();
   CPUAdam cpu(ours, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
   FusedAdam on_device(fused, AdamOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
-  torch::optim::AdamW reference(theirs,
-                                torch::optim::AdamWOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
+  torch::optim::AdamW reference(
+      theirs, torch::optim::AdamWOptions(1e-2).betas({0.8, 0.95}).eps(1e-6).weight_decay(0.05));
   train(cpu, ours, 5);
   train(on_device, fused, 5);
   train(reference, theirs, 5);
@@ -96,10 +96,12 @@ TEST(Optimizers, GroupsAndSchedulers) {
   const Params ours = make_params(), theirs = make_params();
   ParamGroups groups, their_groups;
   groups.emplace_back(Params{ours[0]});
-  groups.emplace_back(Params{ours[1]}, std::make_unique<AdamOptions>(AdamOptions(1e-1).weight_decay(0.3)));
+  groups.emplace_back(Params{ours[1]},
+                      std::make_unique<AdamOptions>(AdamOptions(1e-1).weight_decay(0.3)));
   their_groups.emplace_back(Params{theirs[0]});
-  their_groups.emplace_back(Params{theirs[1]}, std::make_unique<torch::optim::AdamWOptions>(
-                                                   torch::optim::AdamWOptions(1e-1).weight_decay(0.3)));
+  their_groups.emplace_back(Params{theirs[1]},
+                            std::make_unique<torch::optim::AdamWOptions>(
+                                torch::optim::AdamWOptions(1e-1).weight_decay(0.3)));
   CPUAdam cpu(groups, AdamOptions(1e-2).weight_decay(0.01));
   torch::optim::AdamW reference(their_groups, torch::optim::AdamWOptions(1e-2).weight_decay(0.01));
   EXPECT_DOUBLE_EQ(cpu.param_groups()[1].options().get_lr(), 1e-1);
@@ -118,7 +120,8 @@ TEST(Optimizers, GroupsAndSchedulers) {
 // continue with bitwise equal results.
 TEST(Optimizers, SaveAndLoad) {
   const Params whole = make_params(), halves = make_params();
-  CPUAdam one(whole, AdamOptions(1e-2).weight_decay(0.05)), first(halves, AdamOptions(1e-2).weight_decay(0.05));
+  CPUAdam one(whole, AdamOptions(1e-2).weight_decay(0.05)),
+      first(halves, AdamOptions(1e-2).weight_decay(0.05));
   train(one, whole, 4);
   train(first, halves, 2);
   std::stringstream file;
@@ -157,7 +160,8 @@ TEST(Optimizers, Errors) {
   groups.emplace_back(params, std::make_unique<AdamOptions>(AdamOptions(1e-2).adamw_mode(false)));
   CPUAdam mixed(groups, AdamOptions(1e-2));
   EXPECT_ERROR(train(mixed, params, 1), invalid_argument, "adamw_mode");
-  for (const auto& [key, state] : mixed.state()) EXPECT_EQ(static_cast<ParamState&>(*state).step(), 0);
+  for (const auto& [key, state] : mixed.state())
+    EXPECT_EQ(static_cast<ParamState&>(*state).step(), 0);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ void work(Communicator& group, unsigned seed, int calls) {
     const int kind = static_cast<int>(random() % 5);
     const int source = static_cast<int>(random() % static_cast<unsigned>(size));
     const auto value = [&](int rank, std::size_t i) {
-      return static_cast<float>((i * 7 + static_cast<std::size_t>(rank) * 13 + static_cast<std::size_t>(call)) % 1000);
+      return static_cast<float>(
+          (i * 7 + static_cast<std::size_t>(rank) * 13 + static_cast<std::size_t>(call)) % 1000);
     };
     std::vector<float> mine(count);
     for (std::size_t i = 0; i < count; ++i) mine[i] = value(group.rank(), i);
@@ -107,7 +108,9 @@ TEST(ShmComm, DifferentCallsAreTold) {
   for (const auto child : start_ranks(2, [&](int rank) {
          auto group = connect(options(rank, 2), meeting.exchange(rank)).communicator;
          float data[4] = {};
-         return code_of([&] { group->all_reduce(data, data, 4, Kind::f32, rank == 0 ? Reduce::sum : Reduce::min); });
+         return code_of([&] {
+           group->all_reduce(data, data, 4, Kind::f32, rank == 0 ? Reduce::sum : Reduce::min);
+         });
        }))
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
@@ -118,7 +121,8 @@ std::vector<std::string> words_of(int size, const std::function<void(Communicato
   prepare(memory->data(), options(0, size), random_token());
   std::vector<std::string> words(static_cast<std::size_t>(size));
   std::vector<std::unique_ptr<Communicator>> groups;
-  for (int rank = 0; rank < size; ++rank) groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
+  for (int rank = 0; rank < size; ++rank)
+    groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
@@ -189,13 +193,15 @@ TEST(ShmComm, AveragesOfIntegersAreRefused) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, 1))));
   Communicator group(memory, options(0, 1));
   int data[2] = {1, 2};
-  EXPECT_EQ(code_of([&] { group.all_reduce(data, data, 2, Kind::i32, Reduce::avg); }), code_of(ErrorCode::unsupported));
+  EXPECT_EQ(code_of([&] { group.all_reduce(data, data, 2, Kind::i32, Reduce::avg); }),
+            code_of(ErrorCode::unsupported));
   EXPECT_EQ(code_of([&] { group.broadcast(data, 8, 1); }), code_of(ErrorCode::invalid_argument));
 }
 
 /// Each rank reduces until an error occurs, while `harm` ends or stops rank `victim`. Returns the
 /// statuses of the other ranks.
-std::vector<int> ends(int size, int victim, milliseconds timeout, const std::function<void(pid_t)>& harm) {
+std::vector<int> ends(int size, int victim, milliseconds timeout,
+                      const std::function<void(pid_t)>& harm) {
   Meeting meeting(size);
   const auto children = start_ranks(size, [&](int rank) {
     auto group = connect(options(rank, size, timeout), meeting.exchange(rank)).communicator;
@@ -221,14 +227,16 @@ std::vector<int> ends(int size, int victim, milliseconds timeout, const std::fun
 // Fails if ranks wait for a dead one until the timeout, or forever.
 TEST(ShmComm, ADeadPeerIsAnErrorOnAllOthersLongBeforeTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
-  const auto statuses = ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
+  const auto statuses =
+      ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
   for (const int status : statuses) EXPECT_EQ(status, code_of(ErrorCode::unavailable));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 // Fails if a live peer that does not respond is waited for forever.
 TEST(ShmComm, AStuckPeerIsATimeoutOnAllOthers) {
-  for (const int status : ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
+  for (const int status :
+       ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
     EXPECT_EQ(status, code_of(ErrorCode::timeout));
 }
 

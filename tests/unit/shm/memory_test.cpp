@@ -16,11 +16,14 @@ namespace fs = std::filesystem;
 
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("anyaccel-shm-test-" + random_token())) { fs::create_directory(path_); }
+  Folder() : path_(fs::temp_directory_path() / ("anyaccel-shm-test-" + random_token())) {
+    fs::create_directory(path_);
+  }
   ~Folder() { fs::remove_all(path_); }
   std::string path() const { return path_.string(); }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(path_), fs::directory_iterator()));
   }
 
  private:
@@ -56,7 +59,8 @@ TEST(ShmMemory, WhatIsNotOursIsRefused) {
   fs::permissions(made.path(), fs::perms::others_write, fs::perm_options::add);
   EXPECT_EQ(code_of([&] { Memory::open(made.path(), 4096); }), code_of(ErrorCode::unavailable));
   EXPECT_EQ(code_of([&] { Memory::open("/dev/zero", 4096); }), code_of(ErrorCode::unavailable));
-  EXPECT_EQ(code_of([&] { Memory::open(folder.path() + "/none", 4096); }), code_of(ErrorCode::unavailable));
+  EXPECT_EQ(code_of([&] { Memory::open(folder.path() + "/none", 4096); }),
+            code_of(ErrorCode::unavailable));
   prepare(made.data(), {}, std::string(32, 'a'));
   EXPECT_TRUE(has_token(made.data(), std::string(32, 'a')));
   EXPECT_FALSE(has_token(made.data(), std::string(32, 'b')));
@@ -151,10 +155,11 @@ TEST(ShmMemory, AForkedChildDoesNotHoldItsParentsPlace) {
 // Fails if pages that another machine may also cache count as shared memory.
 TEST(ShmMemory, FoldersOfANetworkAreRefused) {
   for (const unsigned long type :
-       {0x6969UL, 0xff534d42UL, 0xfe534d42UL, 0x517bUL, 0x01021997UL, 0x00c36400UL, 0x65735546UL, 0x0bd00bd0UL,
-        0x47504653UL, 0x19830326UL, 0x7461636fUL, 0x5346414fUL, 0x1234UL})
-    EXPECT_FALSE(is_local(type)) << std::hex
-                                 << type;  // NFS, CIFS, SMB2, SMB, 9p, Ceph, FUSE, Lustre, GPFS, BeeGFS, OCFS2, AFS
+       {0x6969UL, 0xff534d42UL, 0xfe534d42UL, 0x517bUL, 0x01021997UL, 0x00c36400UL, 0x65735546UL,
+        0x0bd00bd0UL, 0x47504653UL, 0x19830326UL, 0x7461636fUL, 0x5346414fUL, 0x1234UL})
+    EXPECT_FALSE(is_local(type))
+        << std::hex
+        << type;  // NFS, CIFS, SMB2, SMB, 9p, Ceph, FUSE, Lustre, GPFS, BeeGFS, OCFS2, AFS
   for (const unsigned long type : {0x01021994UL, 0xef53UL, 0x958458f6UL})
     EXPECT_TRUE(is_local(type)) << std::hex << type;
   for (const auto make : {&Memory::file, &Memory::in_folder}) try {
@@ -162,7 +167,8 @@ TEST(ShmMemory, FoldersOfANetworkAreRefused) {
       FAIL() << "/proc";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_NE(std::string(error.what()).find("ANYACCEL_SHM_DIR"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("ANYACCEL_SHM_DIR"), std::string::npos)
+          << error.what();
     }
 }
 
@@ -178,8 +184,9 @@ class ShmFolder : public ::testing::Test {
 TEST_F(ShmFolder, OfANetworkIsAnErrorOnEveryRank) {
   choose("/proc");
   Meeting meeting(2);
-  for (const auto child : start_ranks(
-           2, [&](int rank) { return code_of([&] { connect({.rank = rank, .size = 2}, meeting.exchange(rank)); }); }))
+  for (const auto child : start_ranks(2, [&](int rank) {
+         return code_of([&] { connect({.rank = rank, .size = 2}, meeting.exchange(rank)); });
+       }))
     EXPECT_EQ(end_of(child), code_of(ErrorCode::invalid_argument));
 }
 
@@ -189,12 +196,13 @@ TEST_F(ShmFolder, HasNoFileOfOurs) {
   choose(folder.path());
   Meeting meeting(2);
   for (const auto child : start_ranks(2, [&](int rank) {
-         const auto connected =
-             connect({.rank = rank, .size = 2}, [&, next = meeting.exchange(rank)](const auto& mine) {
-               const auto all = next(mine);
-               if (folder.files() != 0) throw std::runtime_error("a file");
-               return all;
-             });
+         const auto connected = connect({.rank = rank, .size = 2},
+                                        [&, next = meeting.exchange(rank)](const auto& mine) {
+                                          const auto all = next(mine);
+                                          if (folder.files() != 0)
+                                            throw std::runtime_error("a file");
+                                          return all;
+                                        });
          if (!connected.communicator) return 1;
          connected.communicator->barrier();
          return 0;
@@ -222,7 +230,8 @@ TEST_F(ShmFolder, WithALongNameIsFoundByRanksThatCannotSeeEachOther) {
   choose(deep);
   Meeting meeting(2);
   for (const auto child : start_ranks(2, [&](int rank) {
-         const auto connected = connect({.rank = rank, .size = 2}, without_proc(meeting.exchange(rank)));
+         const auto connected =
+             connect({.rank = rank, .size = 2}, without_proc(meeting.exchange(rank)));
          if (!connected.communicator) throw std::runtime_error(connected.reason);
          connected.communicator->barrier();
          return 0;
@@ -259,14 +268,16 @@ TEST(ShmConnect, RanksThatShareNothingAllGetTheReason) {
   for (const auto child : start_ranks(3, [&](int rank) {
          const auto honest = meeting.exchange(rank);
          const auto connected =
-             connect({.rank = rank, .size = 3, .timeout = std::chrono::seconds(20)}, [&](const std::string& mine) {
-               auto all = honest(mine);
-               // As on another node, where that path does not exist or is something else.
-               if (const auto at = all[0].find(" /"); rank == 1 && at != std::string::npos)
-                 all[0].replace(at + 1, std::string::npos, "/no/such/memory");
-               return all;
-             });
-         return connected.communicator || connected.reason.find("rank 1") == std::string::npos ? 1 : 0;
+             connect({.rank = rank, .size = 3, .timeout = std::chrono::seconds(20)},
+                     [&](const std::string& mine) {
+                       auto all = honest(mine);
+                       // As on another node, where that path does not exist or is something else.
+                       if (const auto at = all[0].find(" /"); rank == 1 && at != std::string::npos)
+                         all[0].replace(at + 1, std::string::npos, "/no/such/memory");
+                       return all;
+                     });
+         return connected.communicator || connected.reason.find("rank 1") == std::string::npos ? 1
+                                                                                               : 0;
        }))
     EXPECT_EQ(end_of(child), 0);
 }
@@ -277,7 +288,8 @@ bool survives_kill(std::mt19937& random) {
   Meeting meeting(2);
   const auto children = start_ranks(2, [&](int rank) {
     try {
-      auto group = connect({.rank = rank, .size = 2, .timeout = std::chrono::seconds(20)}, meeting.exchange(rank, 500))
+      auto group = connect({.rank = rank, .size = 2, .timeout = std::chrono::seconds(20)},
+                           meeting.exchange(rank, 500))
                        .communicator;
       std::vector<float> data(1000);
       for (;;) group->all_reduce(data.data(), data.data(), data.size(), Kind::f32, Reduce::sum);

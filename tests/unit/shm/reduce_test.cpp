@@ -65,7 +65,8 @@ void check(Kind kind) {
           for (std::size_t i = 0; i < count; ++i) {
             const T want = reference(reduce, before, i);
             if constexpr (std::is_floating_point_v<T>)
-              ASSERT_NEAR(data.back()[i], want, std::numeric_limits<T>::epsilon() * 32) << set->name << ranks;
+              ASSERT_NEAR(data.back()[i], want, std::numeric_limits<T>::epsilon() * 32)
+                  << set->name << ranks;
             else
               ASSERT_EQ(data.back()[i], want)
                   << set->name << " " << ranks << " " << count << " " << static_cast<int>(reduce);
@@ -120,18 +121,22 @@ TEST(ShmReduce, AllSetsGiveTheSameBits) {
   std::mt19937 random(2);
   std::vector<std::vector<std::uint16_t>> ranks(3, std::vector<std::uint16_t>(20000));
   for (auto& rank : ranks)
-    for (auto& value : rank) value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN: payloads may differ
+    for (auto& value : rank)
+      value = static_cast<std::uint16_t>(random() & 0xbfff);  // no NaN: payloads may differ
   for (const auto kind : {Kind::f16, Kind::bf16})
-    for (const auto reduce : {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {
+    for (const auto reduce :
+         {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min, Reduce::max}) {
       const auto want = reduced(*kernels("baseline"), kind, reduce, ranks);
-      for (const auto* set : sets()) EXPECT_EQ(reduced(*set, kind, reduce, ranks), want) << set->name;
+      for (const auto* set : sets())
+        EXPECT_EQ(reduced(*set, kind, reduce, ranks), want) << set->name;
     }
 }
 
 // Fails if bfloat16 sums are rounded after each rank: 256 + 1 + 1 would stay 256.
 TEST(ShmReduce, HalfWidthSumsAreRoundedOnce) {
   const std::vector<std::vector<std::uint16_t>> ranks{{0x4380}, {0x3f80}, {0x3f80}};  // 256, 1, 1
-  for (const auto* set : sets()) EXPECT_EQ(reduced(*set, Kind::bf16, Reduce::sum, ranks)[0], 0x4381) << set->name;
+  for (const auto* set : sets())
+    EXPECT_EQ(reduced(*set, Kind::bf16, Reduce::sum, ranks)[0], 0x4381) << set->name;
 }
 
 // Fails if a minimum loses a NaN that only one rank has.

@@ -23,8 +23,8 @@ namespace anyaccel::ops::shm {
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size) {
-    table_ =
-        static_cast<Table*>(::mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+    table_ = static_cast<Table*>(
+        ::mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   }
   ~Meeting() { ::munmap(table_, sizeof(Table)); }
   Meeting(const Meeting&) = delete;

@@ -12,7 +12,8 @@ namespace anyaccel::test {
 /// coexist with CUDA's.
 inline bool place_is_taken(const std::string& name, bool autograd = false) {
   const bool cuda = c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA);
-  return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" || name == "mtia")));
+  return cuda && (name == "cuda" || (autograd && (name == "hpu" || name == "xpu" || name == "mps" ||
+                                                  name == "mtia")));
 }
 
 }  // namespace anyaccel::test

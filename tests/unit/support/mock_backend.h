@@ -25,12 +25,15 @@ inline sdk::Traits mock_traits(const std::string& name, int priority = 1000) {
 /// the defaults.
 class MockBackend : public sdk::Backend {
  public:
-  explicit MockBackend(sdk::Traits traits, int devices = 2) : Backend(std::move(traits)), devices_(devices) {}
+  explicit MockBackend(sdk::Traits traits, int devices = 2)
+      : Backend(std::move(traits)), devices_(devices) {}
   DeviceIndex device_count() const noexcept override { return devices_; }
   DeviceIndex current_device() const override { return current_; }
   void set_device(DeviceIndex index) override { current_ = index; }
   void synchronize(DeviceIndex index) override { synchronized_ = index; }
-  at::Generator default_generator(DeviceIndex) const override { return at::detail::getDefaultCPUGenerator(); }
+  at::Generator default_generator(DeviceIndex) const override {
+    return at::detail::getDefaultCPUGenerator();
+  }
   Stream current_stream(DeviceIndex index) const override {
     return {c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCPU), stream_), index};
   }

@@ -23,7 +23,8 @@ inline Params make_params() {
 }
 
 inline void expect_close(const Params& got, const Params& want) {
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(at::allclose(got[i], want[i], 1e-5, 1e-6)) << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(at::allclose(got[i], want[i], 1e-5, 1e-6)) << i;
 }
 
 }  // namespace anyaccel::tests

@@ -14,16 +14,20 @@ namespace anyaccel::test {
 
 /// The text file that this AnyAccel's build would write. Lines in `changed` replace those with the
 /// same key.
-inline std::string plugin_text(const std::string& name, const std::string& library, const std::string& changed = {}) {
+inline std::string plugin_text(const std::string& name, const std::string& library,
+                               const std::string& changed = {}) {
   const auto& own = own_identity();
   std::ostringstream lines;
-  lines << "anyaccel_plugin = 1\nname = " << name << "\nlibrary = " << library << "\nabi = " << own.abi
-        << "\nanyaccel = " << own.anyaccel << "\nlibtorch = " << own.libtorch << "\ncompiler_abi = " << own.compiler_abi
-        << "\nsanitizer = " << own.sanitizer << "\nclass_name = Fake_Accelerator\ndevice_type = cpu\nprobe_count = 1\n";
+  lines << "anyaccel_plugin = 1\nname = " << name << "\nlibrary = " << library
+        << "\nabi = " << own.abi << "\nanyaccel = " << own.anyaccel
+        << "\nlibtorch = " << own.libtorch << "\ncompiler_abi = " << own.compiler_abi
+        << "\nsanitizer = " << own.sanitizer
+        << "\nclass_name = Fake_Accelerator\ndevice_type = cpu\nprobe_count = 1\n";
   std::istringstream in(lines.str());
   std::string out;
   for (std::string line; std::getline(in, line);)
-    if (("\n" + changed).find("\n" + line.substr(0, line.find(' ')) + " =") == std::string::npos) out += line + "\n";
+    if (("\n" + changed).find("\n" + line.substr(0, line.find(' ')) + " =") == std::string::npos)
+      out += line + "\n";
   return out + changed;
 }
 

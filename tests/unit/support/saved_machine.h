@@ -24,7 +24,8 @@ class SavedMachineTest : public testing::Test {
   }
   /// Reads tests/data/topologies/<name>.xml.
   static topology::Machine saved(const std::string& name) {
-    return topology::read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" / (name + ".xml"));
+    return topology::read_machine(std::filesystem::path(ANYACCEL_TEST_DATA) / "topologies" /
+                                  (name + ".xml"));
   }
 };
 

@@ -46,7 +46,8 @@ struct TestDevice {
   int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
   bool macos14 = true;  ///< result of the MPS hooks
-  bool graphs = true;   ///< register graphs with torch (from LibTorch 2.12); set it before installation
+  bool graphs =
+      true;  ///< register graphs with torch (from LibTorch 2.12); set it before installation
   std::vector<c10::CachingDeviceAllocator::DeviceStats> stats;
 
   static TestDevice& get() {
@@ -60,7 +61,9 @@ namespace test_device {
 inline thread_local c10::DeviceIndex current = 0;
 inline thread_local std::map<c10::DeviceIndex, c10::StreamId> streams;
 
-inline std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+inline std::int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
  public:
@@ -76,9 +79,15 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     if (device.index() >= 0) current = device.index();
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override { current = device.index(); }
-  c10::Stream getStream(c10::Device device) const override { return make(device.index(), streams[device.index()]); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return make(device.index(), 0); }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getNewStream(device, 0); }
+  c10::Stream getStream(c10::Device device) const override {
+    return make(device.index(), streams[device.index()]);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return make(device.index(), 0);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getNewStream(device, 0);
+  }
   c10::Stream getNewStream(c10::Device device, int priority) const override {
     static std::atomic<c10::StreamId> next{1};
     return make(device.index(), next++ * 10 - priority);
@@ -88,11 +97,15 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     streams[stream.device_index()] = stream.id();
     return old;
   }
-  void* getStreamNativeHandle(c10::Stream stream) const override { return reinterpret_cast<void*>(stream.id() + 1); }
+  void* getStreamNativeHandle(c10::Stream stream) const override {
+    return reinterpret_cast<void*>(stream.id() + 1);
+  }
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
-  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<std::int64_t*>(event); }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    delete static_cast<std::int64_t*>(event);
+  }
   void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
     if (*event == nullptr) *event = new std::int64_t;
     *static_cast<std::int64_t*>(*event) = now();
@@ -101,7 +114,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   bool queryEvent(void*) const override { return true; }
   void synchronizeEvent(void*) const override {}
   double elapsedTime(void* from, void* to, c10::DeviceIndex) const override {
-    return static_cast<double>(*static_cast<std::int64_t*>(to) - *static_cast<std::int64_t*>(from)) * 1e-6;
+    return static_cast<double>(*static_cast<std::int64_t*>(to) -
+                               *static_cast<std::int64_t*>(from)) *
+           1e-6;
   }
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(TestDevice::get().count);
@@ -125,17 +140,23 @@ class Allocator final : public c10::DeviceAllocator {
     return {block->memory, block, &release, c10::Device(TestDevice::get().type, current)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
   bool initialized() override { return TestDevice::get().initialized; }
   void emptyCache(c10::MempoolId_t) override { ++TestDevice::get().cache_emptied; }
   void recordStream(const c10::DataPtr&, c10::Stream) override {}
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override { return of(device); }
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    return of(device);
+  }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex device) override {
-    for (auto* array : {&of(device).allocated_bytes, &of(device).reserved_bytes}) (*array)[0].reset_peak();
+    for (auto* array : {&of(device).allocated_bytes, &of(device).reserved_bytes})
+      (*array)[0].reset_peak();
   }
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
-    return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current), kDeviceMemory};
+    return {kDeviceMemory - static_cast<std::size_t>(of(device).allocated_bytes[0].current),
+            kDeviceMemory};
   }
 
  private:
@@ -176,7 +197,9 @@ class HostAllocator final : public at::HostAllocator {
     return {memory, memory, &release, c10::Device(c10::kCPU)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    std::memcpy(to, from, bytes);
+  }
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -203,7 +226,9 @@ class HostAllocator final : public at::HostAllocator {
 
 class Generator final : public at::CPUGeneratorImpl {
  public:
-  explicit Generator(c10::DeviceIndex index) { device_ = c10::Device(TestDevice::get().type, index); }
+  explicit Generator(c10::DeviceIndex index) {
+    device_ = c10::Device(TestDevice::get().type, index);
+  }
 };
 
 inline Allocator& allocator() {
@@ -223,15 +248,20 @@ class Hooks : public Base {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return TestDevice::get().count > 0; }
   bool hasPrimaryContext(c10::DeviceIndex) const override { return TestDevice::get().initialized; }
-  c10::DeviceIndex deviceCount() const override { return static_cast<c10::DeviceIndex>(TestDevice::get().count); }
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(TestDevice::get().count);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
     static auto* generators = new std::map<c10::DeviceIndex, at::Generator>;
     if (index < 0) index = current;
     const auto found = generators->find(index);
-    return found != generators->end() ? found->second
-                                      : generators->emplace(index, at::make_generator<Generator>(index)).first->second;
+    return found != generators->end()
+               ? found->second
+               : generators->emplace(index, at::make_generator<Generator>(index)).first->second;
   }
-  at::Generator getNewGenerator(c10::DeviceIndex index) const override { return at::make_generator<Generator>(index); }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return at::make_generator<Generator>(index);
+  }
   c10::Allocator* getPinnedMemoryAllocator() const override { return &host_allocator(); }
   bool isPinnedPtr(const void* pointer) const override { return HostAllocator::holds(pointer); }
   at::Device getDeviceFromPtr(void*) const override { return {TestDevice::get().type, current}; }
@@ -254,7 +284,9 @@ struct MpsHooks final : Hooks<at::MPSHooksInterface> {
   std::size_t getDriverAllocatedMemory() const override { return bytes(); }
   std::size_t getRecommendedMaxMemory() const override { return kDeviceMemory; }
   void emptyCache() const override { ++TestDevice::get().cache_emptied; }
-  static std::size_t bytes() { return static_cast<std::size_t>(TestDevice::get().stats[0].allocated_bytes[0].current); }
+  static std::size_t bytes() {
+    return static_cast<std::size_t>(TestDevice::get().stats[0].allocated_bytes[0].current);
+  }
 };
 using PrivateHooks = Hooks<at::PrivateUse1HooksInterface>;
 
@@ -280,10 +312,18 @@ struct MakeHooks {
 
 inline void register_hooks(c10::DeviceType type) {
   switch (type) {
-    case c10::DeviceType::CUDA: at::CUDAHooksRegistry()->Register("CUDAHooks", MakeHooks<CudaHooks>()); break;
-    case c10::DeviceType::HPU: at::HPUHooksRegistry()->Register("HPUHooks", MakeHooks<HpuHooks>()); break;
-    case c10::DeviceType::XPU: at::XPUHooksRegistry()->Register("XPUHooks", MakeHooks<XpuHooks>()); break;
-    case c10::DeviceType::MPS: at::MPSHooksRegistry()->Register("MPSHooks", MakeHooks<MpsHooks>()); break;
+    case c10::DeviceType::CUDA:
+      at::CUDAHooksRegistry()->Register("CUDAHooks", MakeHooks<CudaHooks>());
+      break;
+    case c10::DeviceType::HPU:
+      at::HPUHooksRegistry()->Register("HPUHooks", MakeHooks<HpuHooks>());
+      break;
+    case c10::DeviceType::XPU:
+      at::XPUHooksRegistry()->Register("XPUHooks", MakeHooks<XpuHooks>());
+      break;
+    case c10::DeviceType::MPS:
+      at::MPSHooksRegistry()->Register("MPSHooks", MakeHooks<MpsHooks>());
+      break;
     default: at::RegisterPrivateUse1HooksInterface(new PrivateHooks);
   }
 }
@@ -294,12 +334,14 @@ inline void register_kernels(c10::DeviceType type) {
   const auto key = c10::computeDispatchKey({}, {}, c10::Device(type));
   static torch::Library kernels(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   kernels.impl("empty.memory_format",
-               [](c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
-                  std::optional<at::Device>, std::optional<bool>, std::optional<at::MemoryFormat>) -> at::Tensor {
+               [](c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
+                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                  std::optional<at::MemoryFormat>) -> at::Tensor {
                  const auto device = c10::Device(TestDevice::get().type);
-                 return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), &allocator(),
-                                                  c10::DispatchKeySet(c10::computeDispatchKey({}, {}, device)),
-                                                  dtype.value_or(at::kFloat), std::nullopt);
+                 return at::detail::empty_generic(
+                     C10_AS_INTARRAYREF_SLOW(size), &allocator(),
+                     c10::DispatchKeySet(c10::computeDispatchKey({}, {}, device)),
+                     dtype.value_or(at::kFloat), std::nullopt);
                });
 }
 
@@ -324,9 +366,9 @@ inline TestDevice& install_test_device(const std::string& name, int count = 2) {
   static c10::impl::DeviceGuardImplRegistrar guard(device.type, new test_device::Guard);
 #if ANYACCEL_TEST_GRAPHS
   if (device.graphs)
-    at::GraphImplRegistry()->Register(c10::DeviceTypeName(device.type, false), [](const at::GraphImplArgs&) {
-      return std::make_unique<test_device::TestGraph>();
-    });
+    at::GraphImplRegistry()->Register(
+        c10::DeviceTypeName(device.type, false),
+        [](const at::GraphImplArgs&) { return std::make_unique<test_device::TestGraph>(); });
 #endif
   test_device::register_kernels(device.type);
   return device;

@@ -28,40 +28,53 @@ TEST(Chat, WhiteSpace) {
 
 // Fails if a loop's variables, condition, else branch or scope differ from Jinja's.
 TEST(Chat, Loops) {
-  EXPECT_EQ(
-      render("{% for m in messages %}{{ loop.index0 }}{{ loop.index }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
-             "{{ loop.previtem.role if loop.previtem is defined }}-{{ (loop.nextitem|default({'role': 'end'})).role }} "
-             "{% endfor %}"),
-      "01TrueFalse3-assistant 12FalseFalse3user-user 23FalseTrue3assistant-end ");
-  EXPECT_EQ(render("{% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }} {% endfor %}"),
+  EXPECT_EQ(render("{% for m in messages %}{{ loop.index0 }}{{ loop.index }}{{ loop.first }}{{ "
+                   "loop.last }}{{ loop.length }}"
+                   "{{ loop.previtem.role if loop.previtem is defined }}-{{ "
+                   "(loop.nextitem|default({'role': 'end'})).role }} "
+                   "{% endfor %}"),
+            "01TrueFalse3-assistant 12FalseFalse3user-user 23FalseTrue3assistant-end ");
+  EXPECT_EQ(render("{% for m in messages if m.role == 'user' %}{{ loop.index }}/{{ loop.length }} "
+                   "{% endfor %}"),
             "1/2 2/2 ");
   EXPECT_EQ(render("{% for x in [] %}{% else %}none{% endfor %}"), "none");
-  EXPECT_EQ(render("{% set x = 1 %}{% for i in range(3) %}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}"), "2221");
-  EXPECT_EQ(render("{% set n = namespace(x=1) %}{% for i in range(3) %}{% set n.x = n.x + 1 %}{% endfor %}{{ n.x }}"),
+  EXPECT_EQ(
+      render("{% set x = 1 %}{% for i in range(3) %}{% set x = x + 1 %}{{ x }}{% endfor %}{{ x }}"),
+      "2221");
+  EXPECT_EQ(render("{% set n = namespace(x=1) %}{% for i in range(3) %}{% set n.x = n.x + 1 %}{% "
+                   "endfor %}{{ n.x }}"),
             "4");
-  EXPECT_EQ(render("{% for k, v in {'a': 1, 'b': [2]}.items() %}{{ k }}={{ v }};{% endfor %}"), "a=1;b=[2];");
-  EXPECT_EQ(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i > 3 %}{% break %}{% endif %}{{ i "
+  EXPECT_EQ(render("{% for k, v in {'a': 1, 'b': [2]}.items() %}{{ k }}={{ v }};{% endfor %}"),
+            "a=1;b=[2];");
+  EXPECT_EQ(render("{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i > 3 %}{% break "
+                   "%}{% endif %}{{ i "
                    "}}{% endfor %}"),
             "023");
-  EXPECT_EQ(render("{% for i in [1,2,3] %}{% for j in 'ab' %}{{ j }}{{ loop.index }}{% endfor %}{{ loop.revindex }}{% "
+  EXPECT_EQ(render("{% for i in [1,2,3] %}{% for j in 'ab' %}{{ j }}{{ loop.index }}{% endfor %}{{ "
+                   "loop.revindex }}{% "
                    "endfor %}"),
             "a1b23a1b22a1b21");
 }
 
 // Fails if an operator's precedence or result differs from Python's.
 TEST(Chat, Expressions) {
+  EXPECT_EQ(render("{{ 1 + 2 * 3 - 4 // -3 }} {{ -7 % 3 }} {{ -7 // 2 }} {{ 7 / 2 }} {{ 2 ** 10 }} "
+                   "{{ 1e20 }} {{ 1.0 }}"),
+            "9 2 -4 3.5 1024 1e+20 1.0");
   EXPECT_EQ(
-      render("{{ 1 + 2 * 3 - 4 // -3 }} {{ -7 % 3 }} {{ -7 // 2 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 1e20 }} {{ 1.0 }}"),
-      "9 2 -4 3.5 1024 1e+20 1.0");
-  EXPECT_EQ(render("{{ 'a' ~ 1 ~ none ~ true }} {{ 'ab' * 2 }} {{ [1] + [2] }} {{ ('a', 'b') }} {{ (1,) }}"),
-            "a1NoneTrue abab [1, 2] ('a', 'b') (1,)");
-  EXPECT_EQ(render("{{ not 1 == 2 and 3 in [3] or x }} {{ 1 < 2 < 3 }} {{ 1 < 2 > 2 }} {{ 'b' not in 'abc' }}"),
+      render(
+          "{{ 'a' ~ 1 ~ none ~ true }} {{ 'ab' * 2 }} {{ [1] + [2] }} {{ ('a', 'b') }} {{ (1,) }}"),
+      "a1NoneTrue abab [1, 2] ('a', 'b') (1,)");
+  EXPECT_EQ(render("{{ not 1 == 2 and 3 in [3] or x }} {{ 1 < 2 < 3 }} {{ 1 < 2 > 2 }} {{ 'b' not "
+                   "in 'abc' }}"),
             "True True False False");
-  EXPECT_EQ(render("{{ 'a' if 0 else 'b' if 0 else 'c' }}{{ 'x' if 0 }}{{ 0 or 'y' }}{{ 1 and 'z' }}"), "cyz");
   EXPECT_EQ(
-      render("{{ messages[0]['content'] }}{{ messages[-1].content[0] }}{{ messages[1:]|length }}{{ 'abcd'[::-1] }}"
-             "{{ 'abcd'[-3:-1] }}{{ [1,2,3,4][::2] }}{{ messages.1.role }}"),
-      " Hi Ü2dcbabc[1, 3]assistant");
+      render("{{ 'a' if 0 else 'b' if 0 else 'c' }}{{ 'x' if 0 }}{{ 0 or 'y' }}{{ 1 and 'z' }}"),
+      "cyz");
+  EXPECT_EQ(render("{{ messages[0]['content'] }}{{ messages[-1].content[0] }}{{ "
+                   "messages[1:]|length }}{{ 'abcd'[::-1] }}"
+                   "{{ 'abcd'[-3:-1] }}{{ [1,2,3,4][::2] }}{{ messages.1.role }}"),
+            " Hi Ü2dcbabc[1, 3]assistant");
   EXPECT_EQ(render(R"({{ "a\n\"\x41\u00fc\U0001F600" 'b' }})"),
             "a\n\"A\xc3\xbc\xf0\x9f\x98\x80"
             "b");
@@ -69,40 +82,51 @@ TEST(Chat, Expressions) {
 
 // Fails if a filter, a test or a method differs from Python's or Jinja's.
 TEST(Chat, Filters) {
-  EXPECT_EQ(render("{{ ' a '|trim }}|{{ 'xax'|trim('x') }}|{{ 'aB'|upper }}{{ 'aB'|lower }}{{ 'ab cd'|title }}{{ "
+  EXPECT_EQ(render("{{ ' a '|trim }}|{{ 'xax'|trim('x') }}|{{ 'aB'|upper }}{{ 'aB'|lower }}{{ 'ab "
+                   "cd'|title }}{{ "
                    "'ab'|capitalize }}"),
             "a|a|ABabAb CdAb");
-  EXPECT_EQ(
-      render(
-          "{{ nothing|default('d') }}{{ ''|default('e', true) }}{{ nothing|length }}{{ [1, 2]|first }}{{ [1, 2]|last }}"
-          "{{ {'a': 1}|items|list }}{{ [1, 2]|join('-') }}{{ messages|map(attribute='role')|join(',') }}"),
-      "de012[('a', 1)]1-2user,assistant,user");
-  EXPECT_EQ(render("{{ messages|selectattr('role', 'equalto', 'user')|list|length }}{{ messages|rejectattr('role', "
+  EXPECT_EQ(render("{{ nothing|default('d') }}{{ ''|default('e', true) }}{{ nothing|length }}{{ "
+                   "[1, 2]|first }}{{ [1, 2]|last }}"
+                   "{{ {'a': 1}|items|list }}{{ [1, 2]|join('-') }}{{ "
+                   "messages|map(attribute='role')|join(',') }}"),
+            "de012[('a', 1)]1-2user,assistant,user");
+  EXPECT_EQ(render("{{ messages|selectattr('role', 'equalto', 'user')|list|length }}{{ "
+                   "messages|rejectattr('role', "
                    "'eq', 'user')|list|length }}"
                    "{{ [1, 2, 3]|select('odd')|list }}{{ '12'|int + 1 }}{{ 'abc'|reverse }}"),
             "21[1, 3]13cba");
   EXPECT_EQ(
       render(
           R"({{ {'a': [1, 2.5, none, true], 'ü': '"\n</'}|tojson }}{{ {'b': [1], 'a': {}}|tojson(indent=2) }}{{ 'ü'|tojson(ensure_ascii=true) }})"),
-      "{\"a\": [1, 2.5, null, true], \"ü\": \"\\\"\\n</\"}{\n  \"b\": [\n    1\n  ],\n  \"a\": {}\n}\"\\u00fc\"");
-  EXPECT_EQ(render("{{ 'a b  c'.split() }}{{ 'a,b,c'.split(',', 1) }}{{ '</t>x</t>y'.split('</t>')[-1] }}{{ "
-                   "'xxabx'.lstrip('x') }}"
-                   "{{ ' a'.strip().startswith('a') }}{{ 'ab'.endswith(('x', 'b')) }}{{ 'aXbX'.replace('X', '') }}{{ "
-                   "'ß'.upper() }}"),
-            "['a', 'b', 'c']['a', 'b,c']yabxTrueTrueabSS");
-  EXPECT_EQ(render("{{ x is defined }}{{ messages is defined }}{{ none is none }}{{ 'a' is string }}{{ {} is mapping }}"
-                   "{{ [] is iterable }}{{ 1 is iterable }}{{ 3 is odd }}{{ 3 is not even }}{{ 4 is divisibleby 2 }}{{ "
+      "{\"a\": [1, 2.5, null, true], \"ü\": \"\\\"\\n</\"}{\n  \"b\": [\n    1\n  ],\n  \"a\": "
+      "{}\n}\"\\u00fc\"");
+  EXPECT_EQ(
+      render(
+          "{{ 'a b  c'.split() }}{{ 'a,b,c'.split(',', 1) }}{{ '</t>x</t>y'.split('</t>')[-1] }}{{ "
+          "'xxabx'.lstrip('x') }}"
+          "{{ ' a'.strip().startswith('a') }}{{ 'ab'.endswith(('x', 'b')) }}{{ 'aXbX'.replace('X', "
+          "'') }}{{ "
+          "'ß'.upper() }}"),
+      "['a', 'b', 'c']['a', 'b,c']yabxTrueTrueabSS");
+  EXPECT_EQ(render("{{ x is defined }}{{ messages is defined }}{{ none is none }}{{ 'a' is string "
+                   "}}{{ {} is mapping }}"
+                   "{{ [] is iterable }}{{ 1 is iterable }}{{ 3 is odd }}{{ 3 is not even }}{{ 4 "
+                   "is divisibleby 2 }}{{ "
                    "[] is sequence }}"),
             "FalseTrueTrueTrueTrueTrueFalseTrueTrueTrueTrue");
 }
 
 // Fails if a macro sees other names, or a set block is printed.
 TEST(Chat, MacrosAndBlocks) {
+  EXPECT_EQ(render("{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ "
+                   "f(1) }}{{ f(b=2, a=3) }}"),
+            "[1x1][321]");
   EXPECT_EQ(
-      render("{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ c }}]{% endmacro %}{% set c = 1 %}{{ f(1) }}{{ f(b=2, a=3) }}"),
-      "[1x1][321]");
-  EXPECT_EQ(render("{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}"), "3210");
-  EXPECT_EQ(render("{% set x %} a{{ 1 }} {% endset %}<{{ x }}>{% generation %}g{% endgeneration %}{{ bos_token }}"),
+      render("{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(3) }}"),
+      "3210");
+  EXPECT_EQ(render("{% set x %} a{{ 1 }} {% endset %}<{{ x }}>{% generation %}g{% endgeneration "
+                   "%}{{ bos_token }}"),
             "< a1 >g<s>");
 }
 
@@ -141,23 +165,27 @@ TEST(Chat, Limits) {
     for (int i = 0; i < times; ++i) out += text;
     return out;
   };
-  EXPECT_ERROR(render("{{ " + many("(", 5000) + "1" + many(")", 5000) + " }}"), corrupt, "too deep");
+  EXPECT_ERROR(render("{{ " + many("(", 5000) + "1" + many(")", 5000) + " }}"), corrupt,
+               "too deep");
   EXPECT_ERROR(render("{{ 1" + many("+1", 5000) + " }}"), corrupt, "too long");
   EXPECT_ERROR(render("{{ a" + many(".a", 5000) + " }}"), corrupt, "too long");
   EXPECT_ERROR(render(many("{% if 1 %}", 500)), corrupt, "too deep");
   EXPECT_ERROR(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), unsupported, "depth");
   const std::string loops = many("{% for i in range(100000) %}", 5);
   EXPECT_ERROR(render(loops + many("{% endfor %}", 5)), unsupported, "more than is allowed");
-  EXPECT_ERROR(render("{% for i in range(99999) %}" + many("{{ i == i }}", 99) + "{% endfor %}"), unsupported, "steps");
-  EXPECT_ERROR(render("{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"),
+  EXPECT_ERROR(render("{% for i in range(99999) %}" + many("{{ i == i }}", 99) + "{% endfor %}"),
+               unsupported, "steps");
+  EXPECT_ERROR(render("{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + "
+                      "n.x %}{% endfor %}"),
                unsupported, "memory");
   EXPECT_ERROR(render("{{ 'ab' * 9223372036854775807 }}"), unsupported, "memory");
-  EXPECT_ERROR(render("{% set n = namespace(x=[]) %}{% for i in range(200) %}{% set n.x = [n.x] %}{% endfor %}"),
+  EXPECT_ERROR(render("{% set n = namespace(x=[]) %}{% for i in range(200) %}{% set n.x = [n.x] "
+                      "%}{% endfor %}"),
                unsupported, "nested too deep");
   EXPECT_ERROR(render("{% set n = namespace() %}{% set n.n = n %}"), unsupported, "namespace");
-  EXPECT_ERROR(
-      render("{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, n.x] %}{% endfor %}{{ n.x }}"),
-      unsupported, "more than is allowed");
+  EXPECT_ERROR(render("{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, "
+                      "n.x] %}{% endfor %}{{ n.x }}"),
+               unsupported, "more than is allowed");
 }
 
 // Fails if the template or a token is looked up elsewhere than in transformers.
@@ -165,10 +193,12 @@ TEST(Chat, Folder) {
   const TemporaryFolder folder;
   const std::vector<Message> hello{{.role = "user", .content = "a\xff"}};
   EXPECT_FALSE(ChatTemplate::load(folder.path()).has_value());
-  folder.write("tokenizer_config.json", R"({"bos_token":{"content":"<b>"},"eos_token":"</b>","pad_token":null,
+  folder.write("tokenizer_config.json",
+               R"({"bos_token":{"content":"<b>"},"eos_token":"</b>","pad_token":null,
     "chat_template":"{{ bos_token }}{{ messages[0].content }}{{ eos_token }}{{ pad_token }}{{ add_generation_prompt }}{{ tools }}"})");
   EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello), "<b>a\xef\xbf\xbd</b>TrueNone");
-  EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello, false), "<b>a\xef\xbf\xbd</b>FalseNone");
+  EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello, false),
+            "<b>a\xef\xbf\xbd</b>FalseNone");
   folder.write("special_tokens_map.json", R"({"bos_token":"no","unk_token":"<u>"})");
   folder.write("chat_template.jinja", "{{ bos_token }}{{ unk_token }}");
   EXPECT_EQ(ChatTemplate::load(folder.path())->apply(hello), "<b><u>");

@@ -18,7 +18,8 @@ TEST(Json, Bounds) {
 
 // Fails if a wrong type is converted, or null does not count as absent.
 TEST(Json, Types) {
-  const Json json = parse_json(R"({"n":null,"i":3,"u":18446744073709551615,"d":1.5,"s":"x","b":true,"o":{}})", "f");
+  const Json json = parse_json(
+      R"({"n":null,"i":3,"u":18446744073709551615,"d":1.5,"s":"x","b":true,"o":{}})", "f");
   const JsonReader in(json, "f");
   EXPECT_FALSE(in.has("n"));
   EXPECT_FALSE(in.integer("n", 0, 9).has_value());
@@ -28,7 +29,8 @@ TEST(Json, Types) {
   EXPECT_EQ(in.string("s"), "x");
   EXPECT_NE(in.object("o"), nullptr);
   EXPECT_ERROR(in.integer("i", 4, 9), corrupt, "got 3, want a whole number in 4..9");
-  for (const char* key : {"u", "d", "s", "b", "o"}) EXPECT_ERROR(in.integer(key, 0, INT64_MAX), corrupt, key);
+  for (const char* key : {"u", "d", "s", "b", "o"})
+    EXPECT_ERROR(in.integer(key, 0, INT64_MAX), corrupt, key);
   EXPECT_ERROR(in.boolean("i"), corrupt, "true or false");
   EXPECT_ERROR(in.string("i"), corrupt, "a string");
   EXPECT_ERROR(in.object("i"), corrupt, "an object");

@@ -37,22 +37,24 @@ std::vector<std::string> by_scan(std::string_view text) {
 std::vector<std::string> by_expression(const std::string& text) {
   static const Regex regex(kTextPieces, "test");
   std::vector<std::string> out;
-  for (const auto& [begin, end] : regex.find_all(text)) out.push_back(text.substr(begin, end - begin));
+  for (const auto& [begin, end] : regex.find_all(text))
+    out.push_back(text.substr(begin, end - begin));
   return out;
 }
 
 /// Valid UTF-8 text with every kind of character that affects piece boundaries.
 std::string random_text(std::mt19937& random, std::size_t length) {
-  const std::vector<std::string> symbols = {"a", "Z", "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0", "9",
-                                            " ", " ", "\t",     "\n",     "\r",     "\v",     "/", "_",
-                                            "{", "~", "\x7f",   "\x01",   "\x1c",   "@",      "`"};
+  const std::vector<std::string> symbols = {
+      "a",  "Z",  "\u00e4", "\u4e2d", "\u00a0", "\u2028", "0",    "9",    " ",    " ", "\t", "\n",
+      "\r", "\v", "/",      "_",      "{",      "~",      "\x7f", "\x01", "\x1c", "@", "`"};
   std::string out;
   for (std::size_t i = 0; i < length; ++i) out += symbols[random() % symbols.size()];
   return out;
 }
 
 const char* const kCode =
-    "/// Returns the number of elements.\n  int64_t numel() const {\n    return size_ * 1024;\n  }\n\n"
+    "/// Returns the number of elements.\n  int64_t numel() const {\n    return size_ * 1024;\n  "
+    "}\n\n"
     "\t// \u00dcber 12345 words\r\n#define AT_CHECK(x)  \\\n  check_it(x, __FILE__)\n";
 
 // Fails if the scanner and the expression in tokenizer.json split a text differently: generation
@@ -65,16 +67,20 @@ TEST(TextPieces, ScannerIsTheExpression) {
   }
   EXPECT_EQ(by_scan(kCode), by_expression(kCode));
   EXPECT_EQ(by_scan("  int x_y = 1234;\n\n  f();"),
-            (std::vector<std::string>{" ", " int", " x", "_y", " =", " ", "123", "4", ";\n\n", " ", " f", "();"}));
+            (std::vector<std::string>{" ", " int", " x", "_y", " =", " ", "123", "4", ";\n\n", " ",
+                                      " f", "();"}));
 }
 
 // Fails if a pair other than the most frequent is merged, ties depend on the order of pieces, or a
 // merge leaves wrong counts.
 TEST(LearnMerges, MostFrequentPairFirst) {
-  const std::vector<PieceCount> pieces = {{"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
+  const std::vector<PieceCount> pieces = {
+      {"abab", 3}, {"abc", 2}, {"xy", 7}, {"pq", 7}, {"once", 1}};
   const Merges merges = learn_merges(pieces, 10, 257);
   const Merges expected = {{'a', 'b'}, {'p', 'q'}, {'x', 'y'}, {257, 257}, {257, 'c'}};
-  EXPECT_EQ(merges, expected);  // ab 8 times, then pq and xy 7 times, abab 3, abc 2; all other pairs occur once
+  EXPECT_EQ(
+      merges,
+      expected);  // ab 8 times, then pq and xy 7 times, abab 3, abc 2; all other pairs occur once
   EXPECT_EQ(learn_merges({pieces.rbegin(), pieces.rend()}, 10, 257), expected);
   EXPECT_EQ(learn_merges(pieces, 2, 257).size(), 2U);
 }
@@ -85,7 +91,8 @@ TEST(LearnMerges, NoTextTwice) {
   std::mt19937 random(2);
   for (int i = 0; i < 400; ++i) {
     std::string text;
-    for (std::size_t n = 2 + random() % 12; n > 0; --n) text += static_cast<char>('a' + random() % 3);
+    for (std::size_t n = 2 + random() % 12; n > 0; --n)
+      text += static_cast<char>('a' + random() % 3);
     pieces.emplace_back(text, 1 + random() % 9);
   }
   const Merges merges = learn_merges(pieces, 300, 257);
@@ -132,7 +139,8 @@ TEST(TextVocabulary, IdsAreTheTokenizers) {
 // Fails if a short text gets tokens that hardly occur, or the byte vocabulary differs from that of
 // older runs.
 TEST(TextVocabulary, ShortTextsStayBytes) {
-  EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(60'000, 'a')), 4096).size(), kByteVocabulary);
+  EXPECT_EQ(TextVocabulary::learn(stream_of(std::string(60'000, 'a')), 4096).size(),
+            kByteVocabulary);
   const TextVocabulary bytes = TextVocabulary::learn(code_stream(), kByteVocabulary);
   EXPECT_EQ(bytes.json(), Tokenizer::bytes_json());
   EXPECT_EQ(bytes.encode(stream_of("abc")), stream_of("abc"));
@@ -156,9 +164,11 @@ TEST(TextVocabulary, ReadsWhatWasWritten) {
     return json.replace(at, from.size(), to);
   };
   EXPECT_ERROR(TextVocabulary::read(with("Isolated", "Removed"), "f.json"), unsupported, "f.json");
-  EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [[\"a\", \"nowhere\"],"), "f.json"), corrupt,
+  EXPECT_ERROR(
+      TextVocabulary::read(with("\"merges\": [", "\"merges\": [[\"a\", \"nowhere\"],"), "f.json"),
+      corrupt, "f.json");
+  EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [3,"), "f.json"), corrupt,
                "f.json");
-  EXPECT_ERROR(TextVocabulary::read(with("\"merges\": [", "\"merges\": [3,"), "f.json"), corrupt, "f.json");
   EXPECT_ERROR(TextVocabulary::read("{}", "f.json"), corrupt, "f.json");
 }
 

@@ -28,7 +28,8 @@ TEST(Tokenizer, BytesRoundTrip) {
     EXPECT_EQ(tokenizer.decode(ids), "h\xc3\xa9x");
     EXPECT_EQ(tokenizer.decode(ids, false), "h\xc3\xa9<|endoftext|>x");
     // Invalid UTF-8 is replaced in both directions, as in Python and the `tokenizers` library.
-    EXPECT_EQ(tokenizer.encode("a\xff\xe2\x82 b"), Ids({97, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 32, 98}));
+    EXPECT_EQ(tokenizer.encode("a\xff\xe2\x82 b"),
+              Ids({97, 0xef, 0xbf, 0xbd, 0xef, 0xbf, 0xbd, 32, 98}));
     EXPECT_EQ(tokenizer.decode({0xc3, 97}),
               "\xef\xbf\xbd"
               "a");
@@ -45,10 +46,10 @@ TEST(Tokenizer, BytesRoundTrip) {
 
 std::string bpe(const std::string& merges, const std::string& level = R"("use_regex":false)",
                 const std::string& more = "") {
-  return R"({"decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)" + level +
-         "}" + more +
-         R"(,"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4,"abc":5,"Ġ":6,"aa":7},"merges":)" + merges +
-         "}}";
+  return R"({"decoder":{"type":"ByteLevel"},"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,)" +
+         level + "}" + more +
+         R"(,"model":{"type":"BPE","vocab":{"a":0,"b":1,"c":2,"ab":3,"bc":4,"abc":5,"Ġ":6,"aa":7},"merges":)" +
+         merges + "}}";
 }
 
 // Fails if merges are not applied by rank, leftmost first.
@@ -62,7 +63,8 @@ TEST(Tokenizer, Merges) {
   EXPECT_EQ(old_style.decode({5, 6, 3}), "abc ab");
   folder.write("tokenizer.json", bpe(R"([["a","b"],["b","c"],["a","a"]])"));
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("abcaaa"), Ids({3, 2, 7, 0}));
-  EXPECT_EQ(old_style.encode("adb"), Ids({3}));  // as in the library, which drops unknown characters
+  EXPECT_EQ(old_style.encode("adb"),
+            Ids({3}));  // as in the library, which drops unknown characters
 }
 
 // Fails if an unknown step is ignored silently.
@@ -78,8 +80,9 @@ TEST(Tokenizer, UnsupportedIsNamed) {
   expect(R"({"model":{"type":"Bigram","vocab":{}}})", "Bigram");
   expect(R"({"model":{"type":"BPE","vocab":{},"merges":[],"dropout":0.1}})", "dropout");
   expect(step("normalizer", R"({"type":"Rot13"})"), "Rot13");
-  expect(step("normalizer", R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Rot13"}]})"),
-         "normalizers[1]");
+  expect(
+      step("normalizer", R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Rot13"}]})"),
+      "normalizers[1]");
   expect(step("pre_tokenizer", R"({"type":"UnicodeScripts"})"), "UnicodeScripts");
   expect(step("post_processor", R"({"type":"Frame"})"), "Frame");
   expect(step("decoder", R"({"type":"CTC"})"), "CTC");
@@ -98,11 +101,15 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect("{}", "model");
   expect(R"({"model":{"type":"Unigram","vocab":[["a",-1]],"unk_id":1}})", "unk_id");
   expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed piece");
-  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})", "cut short");
-  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})", "base64");
-  expect("{" + model + R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"}})",
+  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})",
+         "cut short");
+  expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})",
+         "base64");
+  expect("{" + model +
+             R"(,"pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a"},"behavior":"Isolated"}})",
          "regular expression");
-  expect("{" + model + R"(,"pre_tokenizer":{"type":"Metaspace","replacement":"ab"}})", "one character");
+  expect("{" + model + R"(,"pre_tokenizer":{"type":"Metaspace","replacement":"ab"}})",
+         "one character");
   expect("{" + model + R"(,"added_tokens":[7]})", "not an object");
   expect(
       "{" + model +
@@ -125,20 +132,27 @@ TEST(Tokenizer, UntrustedTextIsQuoted) {
   };
   const std::string model = R"("model":{"type":"WordLevel","vocab":{"a":0}})";
   const std::string deep(150'000, '(');
-  EXPECT_THAT(message("{" + model + R"(,"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":")" +
-                      deep + std::string(deep.size(), ')') + "\"}}}"),
-              HasSubstr("(300000 bytes)"));
-  EXPECT_THAT(message(R"({"model":{"type":"\u001b[31mBPE\u202e"}})"), HasSubstr(R"(model "\x1b[31mBPE\u202e")"));
-  EXPECT_THAT(message("{" + model + R"(,"normalizer":{"type":"\u009b"}})"), HasSubstr(R"(normalizer "\u009b")"));
-  EXPECT_THAT(message(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[")" + std::string(9999, 'x') + R"( a"]}})"),
+  EXPECT_THAT(
+      message("{" + model +
+              R"(,"pre_tokenizer":{"type":"Split","behavior":"Isolated","pattern":{"Regex":")" +
+              deep + std::string(deep.size(), ')') + "\"}}}"),
+      HasSubstr("(300000 bytes)"));
+  EXPECT_THAT(message(R"({"model":{"type":"\u001b[31mBPE\u202e"}})"),
+              HasSubstr(R"(model "\x1b[31mBPE\u202e")"));
+  EXPECT_THAT(message("{" + model + R"(,"normalizer":{"type":"\u009b"}})"),
+              HasSubstr(R"(normalizer "\u009b")"));
+  EXPECT_THAT(message(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[")" +
+                      std::string(9999, 'x') + R"( a"]}})"),
               HasSubstr("(10001 bytes)"));
-  EXPECT_THAT(message(R"({"model":{"type":"WordLevel","vocab":{"\u001b":"a"}}})"), HasSubstr(R"("\x1b")"));
+  EXPECT_THAT(message(R"({"model":{"type":"WordLevel","vocab":{"\u001b":"a"}}})"),
+              HasSubstr(R"("\x1b")"));
 }
 
 // Fails if a NUL character truncates the word in an id lookup.
 TEST(Tokenizer, WordsMayHoldZero) {
   const TemporaryFolder folder;
-  folder.write("tokenizer.json", R"({"model":{"type":"WordLevel","vocab":{"a":0,"a\u0000b":1},"unk_token":"a"}})");
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"WordLevel","vocab":{"a":0,"a\u0000b":1},"unk_token":"a"}})");
   const auto tokenizer = Tokenizer::load(folder.path());
   EXPECT_EQ(tokenizer.encode(std::string_view("a\0b", 3)), Ids{1});
 }
@@ -157,8 +171,9 @@ TEST(Tokenizer, BacktrackingIsNamed) {
 // Fails if a precompiled character map is misread. This one has one entry, which maps "A" to "a".
 TEST(Tokenizer, Charsmap) {
   const TemporaryFolder folder;
-  folder.write("tokenizer.json",
-               R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"normalizer":{"type":"Precompiled",
+  folder.write(
+      "tokenizer.json",
+      R"({"model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]},"normalizer":{"type":"Precompiled",
     "precompiled_charsmap":"DAEAAAAEAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABBCQAAAAAAAAAAAABhAA=="}})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("AbaB"), Ids({0, 1, 0}));
 }
@@ -174,8 +189,9 @@ TEST(Tokenizer, TokenBytesAreInsideAText) {
   EXPECT_EQ(llama.decode({0, 1, 2, 3, 0}), "ab\xc3\xa9 a");
   EXPECT_EQ(llama.token_bytes(0), " a");
   EXPECT_EQ(llama.token_bytes(2), "\xc3");
-  folder.write("tokenizer.json",
-               R"({"model":{"type":"WordPiece","vocab":{"a":0,"##b":1,"[UNK]":2}},"decoder":{"type":"WordPiece"}})");
+  folder.write(
+      "tokenizer.json",
+      R"({"model":{"type":"WordPiece","vocab":{"a":0,"##b":1,"[UNK]":2}},"decoder":{"type":"WordPiece"}})");
   const Tokenizer bert = Tokenizer::load(folder.path());
   EXPECT_EQ(bert.decode({0, 1, 0}), "ab a");
   EXPECT_EQ(bert.token_bytes(1), "b");
@@ -185,7 +201,8 @@ TEST(Tokenizer, TokenBytesAreInsideAText) {
 // Fails if truncation drops special tokens, or changes a short text.
 TEST(Tokenizer, EncodeUpTo) {
   const TemporaryFolder folder;
-  folder.write("tokenizer.json", R"({"model":{"type":"WordPiece","vocab":{"a":0,"b":1,"[UNK]":2,"[CLS]":3,"[SEP]":4}},
+  folder.write("tokenizer.json",
+               R"({"model":{"type":"WordPiece","vocab":{"a":0,"b":1,"[UNK]":2,"[CLS]":3,"[SEP]":4}},
     "pre_tokenizer":{"type":"Whitespace"},"post_processor":{"type":"BertProcessing","cls":["[CLS]",3],"sep":["[SEP]",4]}})");
   const Tokenizer framed = Tokenizer::load(folder.path());
   EXPECT_EQ(framed.encode_up_to("a b a b", 6), framed.encode("a b a b"));
@@ -197,13 +214,16 @@ TEST(Tokenizer, EncodeUpTo) {
   EXPECT_TRUE(Tokenizer::bytes().encode_up_to("abc", 0).empty());
 }
 
-Tokenizer with_steps(const TemporaryFolder& folder, const std::string& steps, const std::string& vocabulary) {
-  folder.write("tokenizer.json",
-               "{" + steps + R"(,"model":{"type":"WordLevel","unk_token":"?","vocab":)" + vocabulary + "}}");
+Tokenizer with_steps(const TemporaryFolder& folder, const std::string& steps,
+                     const std::string& vocabulary) {
+  folder.write(
+      "tokenizer.json",
+      "{" + steps + R"(,"model":{"type":"WordLevel","unk_token":"?","vocab":)" + vocabulary + "}}");
   return Tokenizer::load(folder.path());
 }
 
-std::string sequence(const std::string& key, const std::string& steps, const std::string& step, int count) {
+std::string sequence(const std::string& key, const std::string& steps, const std::string& step,
+                     int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += (all.empty() ? "" : ",") + step;
   return "\"" + key + R"(":{"type":"Sequence",")" + steps + "\":[" + all + "]}";
@@ -218,11 +238,14 @@ std::string replacement(const std::string& from, const std::string& to) {
 // from the first character.
 TEST(Tokenizer, FirstMarkGoesByAlignment) {
   const TemporaryFolder folder;
-  const std::string metaspace = R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
-  const std::string vocabulary = R"({"?":0,"_\u0e32":1,"\u0e32":2,"_a":3,"a":4,"_x":5,"x":6,"_b":7,"b":8})";
+  const std::string metaspace =
+      R"({"type":"Metaspace","replacement":"_","prepend_scheme":"first"})";
+  const std::string vocabulary =
+      R"({"?":0,"_\u0e32":1,"\u0e32":2,"_a":3,"a":4,"_x":5,"x":6,"_b":7,"b":8})";
   const auto encode = [&](const std::string& normalizer, const std::string& text) {
     return with_steps(folder,
-                      R"("normalizer":)" + normalizer + R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[
+                      R"("normalizer":)" + normalizer +
+                          R"(,"pre_tokenizer":{"type":"Sequence","pretokenizers":[
       {"type":"Split","pattern":{"String":"b"},"behavior":"Isolated"},)" +
                           metaspace + "]}",
                       vocabulary)
@@ -246,7 +269,8 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", twice = replacement("a", "aa");
   const auto refused = [&](const std::string& steps, const std::string& text) {
-    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument, "expands this text too much");
+    EXPECT_ERROR(with_steps(folder, steps, words).encode(text), invalid_argument,
+                 "expands this text too much");
   };
   refused(sequence("normalizer", "normalizers", twice, 60), "a");
   refused(R"("normalizer":)" + replacement("a", std::string(100'000, 'b')), "aaa");
@@ -257,19 +281,22 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
   refused(
       R"("added_tokens":[{"id":7,"content":"<s>","special":true}],"normalizer":{"type":"Prepend","prepend":")" +
           std::string(2000, 'b') + "\"}",
-      "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>"
+      "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>"
+      "a<s>a<s>a<s>a<s>a<s>"
       "a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>a<s>");
   const Tokenizer decoder = with_steps(folder, sequence("decoder", "decoders", twice, 60), words);
   EXPECT_ERROR(decoder.decode({1}), invalid_argument, "expands this text too much");
   EXPECT_ERROR(decoder.token_bytes(1), invalid_argument, "expands this text too much");
   const std::string token = R"(,"added_tokens":[{"id":7,"content":"aaaa","normalized":true}])";
-  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", twice, 60) + token, words), corrupt,
-               "added_tokens[0]");
+  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", twice, 60) + token, words),
+               corrupt, "added_tokens[0]");
 
   const std::string nfkc = R"({"type":"NFKC"},{"type":"ByteLevel"})";  // U+FDFA: 3 bytes become 33
   std::string greedy;
   for (int i = 0; i < 100'000; ++i) greedy += "\ufdfa";
-  EXPECT_EQ(with_steps(folder, sequence("normalizer", "normalizers", nfkc, 1), words).encode(greedy), Ids({0}));
+  EXPECT_EQ(
+      with_steps(folder, sequence("normalizer", "normalizers", nfkc, 1), words).encode(greedy),
+      Ids({0}));
 }
 
 // Fails if a file can make encode() process a text any number of times, or add any number of
@@ -277,23 +304,27 @@ TEST(Tokenizer, TextThatGrowsIsRefused) {
 TEST(Tokenizer, StepsAreLimited) {
   const TemporaryFolder folder;
   const std::string words = R"({"?":0,"a":1})", lower = R"({"type":"Lowercase"})";
-  EXPECT_EQ(with_steps(folder, sequence("normalizer", "normalizers", lower, 64), words).encode("A"), Ids({1}));
-  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", lower, 65), words), unsupported, "65 steps");
+  EXPECT_EQ(with_steps(folder, sequence("normalizer", "normalizers", lower, 64), words).encode("A"),
+            Ids({1}));
+  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", lower, 65), words),
+               unsupported, "65 steps");
   std::string nested = lower + "," + lower;
   for (int i = 0; i < 6; ++i) {
     const std::string one = R"({"type":"Sequence","normalizers":[)" + nested + "]}";
     nested = one + "," + one;
   }
-  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", nested, 1), words), unsupported, "128 steps");
+  EXPECT_ERROR(with_steps(folder, sequence("normalizer", "normalizers", nested, 1), words),
+               unsupported, "128 steps");
   std::string ids, part = R"({"SpecialToken":{"id":"s"}})";
   for (int i = 0; i < 1000; ++i) ids += i == 0 ? "1" : ",1";
   const auto framed = [&](int parts) {
     std::string single = part;
     for (int i = 1; i < parts; ++i) single += "," + part;
-    return with_steps(folder,
-                      R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},)" + single +
-                          R"(],"special_tokens":{"s":{"ids":[)" + ids + "]}}}",
-                      words);
+    return with_steps(
+        folder,
+        R"("post_processor":{"type":"TemplateProcessing","single":[{"Sequence":{"id":"A"}},)" +
+            single + R"(],"special_tokens":{"s":{"ids":[)" + ids + "]}}}",
+        words);
   };
   EXPECT_EQ(framed(4).encode("a").size(), 4001U);
   EXPECT_ERROR(framed(5), unsupported, "too many tokens");
@@ -306,21 +337,26 @@ TEST(Tokenizer, ManyAddedTokens) {
   const auto with_tokens = [&](const auto& content, int count, const std::string& more) {
     std::string all;
     for (int i = 0; i < count; ++i) {
-      all += (i == 0 ? "" : ",") + (R"({"content":")" + content(i)) + R"(","id":)" + std::to_string(i + 2) + more + "}";
+      all += (i == 0 ? "" : ",") + (R"({"content":")" + content(i)) + R"(","id":)" +
+             std::to_string(i + 2) + more + "}";
     }
-    return with_steps(folder, R"("normalizer":{"type":"NFC"},"added_tokens":[)" + all + "]", R"({"?":0,"x":1})");
+    return with_steps(folder, R"("normalizer":{"type":"NFC"},"added_tokens":[)" + all + "]",
+                      R"({"?":0,"x":1})");
   };
   const auto numbered = [](int i) { return "<|token_" + std::to_string(i) + "|>"; };
-  EXPECT_EQ(with_tokens(numbered, 100'000, "").encode("x<|token_99999|><|token_7|>x<|token_100000|>"),
-            Ids({1, 100'001, 9, 0}));
+  EXPECT_EQ(
+      with_tokens(numbered, 100'000, "").encode("x<|token_99999|><|token_7|>x<|token_100000|>"),
+      Ids({1, 100'001, 9, 0}));
   const auto long_start = [](int i) { return std::string(20'000, 'a') + std::to_string(i); };
   EXPECT_EQ(with_tokens(long_start, 20, "").encode(std::string(1'000'000, 'a') + "7"), Ids({0, 9}));
   const auto longer = [](int i) { return std::string(static_cast<std::size_t>(i) + 1, 'a'); };
   const Tokenizer lengths = with_tokens(longer, 2000, "");
-  EXPECT_EQ(lengths.encode(std::string(1'000'001, 'a')).size(), 501U);  // tokens of the maximum length, 2000
+  EXPECT_EQ(lengths.encode(std::string(1'000'001, 'a')).size(),
+            501U);  // tokens of the maximum length, 2000
   EXPECT_EQ(lengths.encode("xaaxaaa"), Ids({1, 3, 1, 4}));
   const auto space = [](int) { return std::string(" "); };
-  EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"), Ids({2, 1}));
+  EXPECT_EQ(with_tokens(space, 1, R"(,"rstrip":true)").encode(std::string(1'000'000, ' ') + "x"),
+            Ids({2, 1}));
 }
 
 // Fails if WordPiece does not prefer the longest word, accepts a word at a wrong position, or takes
@@ -328,12 +364,13 @@ TEST(Tokenizer, ManyAddedTokens) {
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
-    folder.write("tokenizer.json", R"({"model":{"type":"WordPiece","max_input_chars_per_word":4294967296,"vocab":)" +
-                                       vocabulary + R"(},"pre_tokenizer":{"type":"Whitespace"}})");
+    folder.write("tokenizer.json",
+                 R"({"model":{"type":"WordPiece","max_input_chars_per_word":4294967296,"vocab":)" +
+                     vocabulary + R"(},"pre_tokenizer":{"type":"Whitespace"}})");
     return Tokenizer::load(folder.path());
   };
-  const Tokenizer small =
-      load(R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
+  const Tokenizer small = load(
+      R"({"[UNK]":0,"a":1,"ab":2,"##a":3,"##ab":4,"##b":5,"##bab":6,"abb":7,"x##a":8,"##":9})");
   EXPECT_EQ(small.encode("ab"), Ids({2}));
   EXPECT_EQ(small.encode("aba"), Ids({2, 3}));
   EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
@@ -342,7 +379,8 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(small.encode("b"), Ids({0}));         // only a continuation
   EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
-  const Tokenizer greedy = load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");
+  const Tokenizer greedy =
+      load(R"({"[UNK]":0,"a":1,"##a":2,"##)" + a + R"(b":3,")" + a + R"(c":4})");
   EXPECT_EQ(greedy.encode(std::string(1'000'000, 'a')).size(), 1'000'000U);
   EXPECT_EQ(greedy.encode("a" + a + "b"), Ids({1, 3}));
 }
@@ -366,12 +404,14 @@ TEST(Tokenizer, MarksInARow) {
 // Fails if a long piece takes more than n log n time. The test's timeout detects this.
 TEST(Tokenizer, LongPieces) {
   const TemporaryFolder folder;
-  folder.write("tokenizer.json",
-               R"({"model":{"type":"BPE","vocab":{"a":0,"aa":1,"aaaa":2},"merges":["a a","aa aa"]}})");
+  folder.write(
+      "tokenizer.json",
+      R"({"model":{"type":"BPE","vocab":{"a":0,"aa":1,"aaaa":2},"merges":["a a","aa aa"]}})");
   const std::string text(1'000'000, 'a');
   EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
-  folder.write("tokenizer.json",
-               R"({"model":{"type":"Unigram","vocab":[["<unk>",0],["a",-1],["aaaa",-2]],"unk_id":0}})");
+  folder.write(
+      "tokenizer.json",
+      R"({"model":{"type":"Unigram","vocab":[["<unk>",0],["a",-1],["aaaa",-2]],"unk_id":0}})");
   EXPECT_EQ(Tokenizer::load(folder.path()).encode(text).size(), 250'000U);
 }
 
@@ -387,8 +427,9 @@ TEST(Tokenizer, UnigramScoresAreThoseOfTheLibrary) {
     std::string a, b, ab;
     in >> a >> b >> ab;
     ASSERT_LE(std::stod(a) + std::stod(b), std::stod(ab));
-    folder.write("tokenizer.json", R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",-50.0],["a",)" + a +
-                                       R"(],["b",)" + b + R"(],["ab",)" + ab + "]]}}");
+    folder.write("tokenizer.json",
+                 R"({"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",-50.0],["a",)" + a +
+                     R"(],["b",)" + b + R"(],["ab",)" + ab + "]]}}");
     EXPECT_EQ(Tokenizer::load(folder.path()).encode("ab"), Ids({1, 2})) << scores;
   }
 }

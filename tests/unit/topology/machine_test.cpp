@@ -204,7 +204,9 @@ TEST(LiveMachine, IsReadFast) {
   for (int i = 0; i < 5; ++i) {
     const auto begin = std::chrono::steady_clock::now();
     read_machine();
-    best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    best = std::min(
+        best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+                  .count());
   }
   RecordProperty("milliseconds", std::to_string(best));
   EXPECT_LT(best, 10.0);

@@ -27,7 +27,8 @@ class FakeSystem : public testing::Test {
     root = fs::temp_directory_path() /
            ("anyaccel_memory_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
     fs::remove_all(root);
-    put("proc/meminfo", "MemTotal:       16384 kB\nMemFree:         100 kB\nMemAvailable:    8192 kB\n");
+    put("proc/meminfo",
+        "MemTotal:       16384 kB\nMemFree:         100 kB\nMemAvailable:    8192 kB\n");
   }
   void TearDown() override { fs::remove_all(root); }
   void put(const std::string& path, const std::string& content) {
@@ -36,15 +37,19 @@ class FakeSystem : public testing::Test {
   }
   void put_v2(const std::string& own, const std::string& mount_root = "/") {
     put("proc/self/cgroup", "0::" + own + "\n");
-    put("proc/self/mountinfo", "22 1 0:20 / / rw - ext4 /dev/x rw\n31 22 0:28 " + mount_root +
-                                   " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
+    put("proc/self/mountinfo",
+        "22 1 0:20 / / rw - ext4 /dev/x rw\n31 22 0:28 " + mount_root +
+            " /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
   }
-  void group_v2(const std::string& folder, const std::string& max, std::int64_t current, std::int64_t inactive = 0) {
+  void group_v2(const std::string& folder, const std::string& max, std::int64_t current,
+                std::int64_t inactive = 0) {
     put(folder + "/memory.max", max + "\n");
     put(folder + "/memory.current", std::to_string(current) + "\n");
-    put(folder + "/memory.stat", "anon 5\nfile 7\ninactive_file " + std::to_string(inactive) + "\n");
+    put(folder + "/memory.stat",
+        "anon 5\nfile 7\ninactive_file " + std::to_string(inactive) + "\n");
   }
-  void group_v1(const std::string& folder, const std::string& limit, std::int64_t usage, int hierarchy = 1) {
+  void group_v1(const std::string& folder, const std::string& limit, std::int64_t usage,
+                int hierarchy = 1) {
     put(folder + "/memory.limit_in_bytes", limit + "\n");
     put(folder + "/memory.usage_in_bytes", std::to_string(usage) + "\n");
     put(folder + "/memory.stat", "inactive_file 999\ntotal_inactive_file 1048576\n");
@@ -135,7 +140,8 @@ TEST_F(FakeSystem, ProcessorQuota) {
   put("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
   EXPECT_EQ(control_group_processors(root), 1.5);
   put("proc/self/cgroup", "9:cpu,cpuacct:/x\n4:memory:/job/inner\n");
-  put("proc/self/mountinfo", "36 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n");
+  put("proc/self/mountinfo",
+      "36 31 0:33 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct\n");
   put("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
   put("sys/fs/cgroup/cpu/x/cpu.cfs_quota_us", "50000\n");
   put("sys/fs/cgroup/cpu/x/cpu.cfs_period_us", "100000\n");
@@ -162,7 +168,8 @@ TEST_F(FakeSystem, Nodes) {
   put("sys/devices/system/node/node0/meminfo",
       "Node 0 MemTotal: 4096 kB\nNode 0 MemFree: 1024 kB\nNode 0 Active(file): 512 kB\n"
       "Node 0 Inactive(file): 512 kB\nNode 0 SReclaimable: 1024 kB\n");
-  put("sys/devices/system/node/node8/meminfo", "Node 8 MemTotal: 2048 kB\nNode 8 MemFree: 1024 kB\n");
+  put("sys/devices/system/node/node8/meminfo",
+      "Node 8 MemTotal: 2048 kB\nNode 8 MemFree: 1024 kB\n");
   EXPECT_EQ(usable_memory({0}, root).total, 4 * kMiB);
   EXPECT_EQ(usable_memory({0}, root).available, 3 * kMiB);
   EXPECT_EQ(usable_memory({0, 8}, root).total, 6 * kMiB);

@@ -21,7 +21,9 @@ namespace {
 using testing::HasSubstr;
 using Texts = std::vector<std::string>;
 
-std::string fake(const char* name) { return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so"; }
+std::string fake(const char* name) {
+  return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so";
+}
 
 constexpr const char* kTwo = "gpu GPU-aaaa H200 9 0 100 400\ngpu GPU-bbbb H200 9 0 200 400\n";
 constexpr const char* kDifferent = "gpu GPU-aaaa T4 7 5 10 16\ngpu GPU-bbbb H200 9 0 200 400\n";
@@ -125,7 +127,8 @@ TEST_F(NvmlTest, NamesTheMissingFunction) {
 
 // Fails if a missing or invalid library is fatal.
 TEST_F(NvmlTest, BrokenLibraryIsAReason) {
-  const auto path = std::filesystem::temp_directory_path() / ("broken_nvml_" + std::to_string(getpid()));
+  const auto path =
+      std::filesystem::temp_directory_path() / ("broken_nvml_" + std::to_string(getpid()));
   std::ofstream(path) << "not a library";
   setenv("ANYACCEL_NVML_LIBRARY", path.c_str(), 1);
   const auto probe = probe_devices();
@@ -156,7 +159,9 @@ TEST_F(NvmlTest, SurvivesFork) {
   machine(kTwo);
   ASSERT_EQ(probe_devices().device_count, 2);
   const pid_t child = fork();
-  if (child == 0) _exit(Nvml::instance().memory("GPU-aaaa").free == 100 && probe_devices().device_count == 2 ? 0 : 1);
+  if (child == 0)
+    _exit(Nvml::instance().memory("GPU-aaaa").free == 100 && probe_devices().device_count == 2 ? 0
+                                                                                               : 1);
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);

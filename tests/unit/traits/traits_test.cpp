@@ -49,45 +49,52 @@ TEST_P(TraitsTable, SaysWhatUsersKnow) {
 
 INSTANTIATE_TEST_SUITE_P(
     AllVendors, TraitsTable,
-    testing::Values(Row{"cuda", "CUDA_Accelerator", "cuda", "nccl", "inductor", {"CUDA_VISIBLE_DEVICES"}, {"NCCL"}},
-                    Row{"hpu", "HPU_Accelerator", "hpu", "hccl", "hpu_backend", {"HABANA_VISIBLE_MODULES"}, {}},
-                    Row{"xpu", "XPU_Accelerator", "xpu", "xccl", "inductor", {"ZE_AFFINITY_MASK"}, {}},
-                    Row{"npu",
-                        "NPU_Accelerator",
-                        "npu",
-                        "hccl",
-                        "inductor",
-                        {"ASCEND_RT_VISIBLE_DEVICES"},
-                        {"ASCEND", "HCCL", "LD_LIBRARY", "PATH"}},
-                    Row{"mlu",
-                        "MLU_Accelerator",
-                        "mlu",
-                        "cncl",
-                        "inductor",
-                        {"MLU_VISIBLE_DEVICES"},
-                        {"NEUWARE_HOME", "CNCL", "LD_LIBRARY", "PATH"}},
-                    Row{"sdaa",
-                        "SDAA_Accelerator",
-                        "sdaa",
-                        "tccl",
-                        "inductor",
-                        {"SDAA_VISIBLE_DEVICES"},
-                        {"NCCL", "LD_LIBRARY", "PATH"}},
-                    Row{"supa",
-                        "SUPA_Accelerator",
-                        "supa",
-                        "bccl",
-                        "inductor",
-                        {"SUPA_VISIBLE_DEVICES"},
-                        {"BCCL", "BIREN", "SUPA", "LD_LIBRARY", "PATH"}},
-                    Row{"klxpu",
-                        "KLXPU_Accelerator",
-                        "cuda",
-                        "nccl",
-                        "inductor",
-                        {"CUDA_VISIBLE_DEVICES"},
-                        {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"}},
-                    Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
+    testing::Values(
+        Row{"cuda",
+            "CUDA_Accelerator",
+            "cuda",
+            "nccl",
+            "inductor",
+            {"CUDA_VISIBLE_DEVICES"},
+            {"NCCL"}},
+        Row{"hpu", "HPU_Accelerator", "hpu", "hccl", "hpu_backend", {"HABANA_VISIBLE_MODULES"}, {}},
+        Row{"xpu", "XPU_Accelerator", "xpu", "xccl", "inductor", {"ZE_AFFINITY_MASK"}, {}},
+        Row{"npu",
+            "NPU_Accelerator",
+            "npu",
+            "hccl",
+            "inductor",
+            {"ASCEND_RT_VISIBLE_DEVICES"},
+            {"ASCEND", "HCCL", "LD_LIBRARY", "PATH"}},
+        Row{"mlu",
+            "MLU_Accelerator",
+            "mlu",
+            "cncl",
+            "inductor",
+            {"MLU_VISIBLE_DEVICES"},
+            {"NEUWARE_HOME", "CNCL", "LD_LIBRARY", "PATH"}},
+        Row{"sdaa",
+            "SDAA_Accelerator",
+            "sdaa",
+            "tccl",
+            "inductor",
+            {"SDAA_VISIBLE_DEVICES"},
+            {"NCCL", "LD_LIBRARY", "PATH"}},
+        Row{"supa",
+            "SUPA_Accelerator",
+            "supa",
+            "bccl",
+            "inductor",
+            {"SUPA_VISIBLE_DEVICES"},
+            {"BCCL", "BIREN", "SUPA", "LD_LIBRARY", "PATH"}},
+        Row{"klxpu",
+            "KLXPU_Accelerator",
+            "cuda",
+            "nccl",
+            "inductor",
+            {"CUDA_VISIBLE_DEVICES"},
+            {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"}},
+        Row{"mps", "MPS_Accelerator", "mps", "staged", "inductor", {}, {}}),
     [](const auto& row) { return std::string(row.param.name); });
 
 // Fails if a stack that imitates another one is probed after it, and so is never found.
@@ -129,7 +136,8 @@ TEST(TraitsHpu, FlagsAndEnvironment) {
     EXPECT_FALSE(setting.reason.empty());
     set.insert(setting.name);
   }
-  EXPECT_THAT(set, testing::UnorderedElementsAre("PT_HPU_LAZY_ACC_PAR_MODE", "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"));
+  EXPECT_THAT(set, testing::UnorderedElementsAre("PT_HPU_LAZY_ACC_PAR_MODE",
+                                                 "PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES"));
 }
 
 // Fails if Apple's GPUs claim double precision.
@@ -145,7 +153,8 @@ TEST(TraitsProbe, SaysWhyThereIsNone) {
   setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
   for (const auto* traits : built_traits()) {
     // Host and simulated devices exist on every machine.
-    if (traits->probe == nullptr || traits->device_type == "cpu" || traits->device_type == "sim") continue;
+    if (traits->probe == nullptr || traits->device_type == "cpu" || traits->device_type == "sim")
+      continue;
     const auto probe = traits->probe();
     EXPECT_EQ(probe.device_count, 0) << traits->name;
     EXPECT_FALSE(probe.reason.empty()) << traits->name;

@@ -13,7 +13,9 @@ using Devices = std::vector<VisibleDevice>;
 const std::vector<PhysicalDevice> kPlain{
     {.uuid = "GPU-aaaa0000-1111"}, {.uuid = "GPU-bbbb0000-2222"}, {.uuid = "GPU-bbbb1111-3333"}};
 const std::vector<PhysicalDevice> kMixed{
-    {.uuid = "GPU-aaaa0000-1111", .mig = true, .instances = {{"MIG-1111-aa", 1, 0}, {"MIG-1111-bb", 2, 0}}},
+    {.uuid = "GPU-aaaa0000-1111",
+     .mig = true,
+     .instances = {{"MIG-1111-aa", 1, 0}, {"MIG-1111-bb", 2, 0}}},
     {.uuid = "GPU-bbbb0000-2222"},
     {.uuid = "GPU-cccc0000-3333", .mig = true}};
 

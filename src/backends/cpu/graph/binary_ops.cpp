@@ -24,7 +24,8 @@ c10::ArrayRef<FastOp> binary_ops() {
   using at::Tensor;
   using namespace at::native;  // NOLINT: the table is a list of their names
   static constexpr FastOp table[] = {
-      {"add.Tensor add_.Tensor add.out", structured<structured_ufunc_add_CPU, Tensor, Tensor, Scalar>},
+      {"add.Tensor add_.Tensor add.out",
+       structured<structured_ufunc_add_CPU, Tensor, Tensor, Scalar>},
       {"sub.Tensor sub_.Tensor sub.out", structured<structured_sub_out, Tensor, Tensor, Scalar>},
       {"mul.Tensor mul_.Tensor mul.out", structured<structured_mul_out, Tensor, Tensor>},
       {"div.Tensor div_.Tensor div.out", structured<structured_div_out, Tensor, Tensor>},
@@ -32,10 +33,14 @@ c10::ArrayRef<FastOp> binary_ops() {
       {"minimum minimum.out", structured<structured_minimum_out, Tensor, Tensor>},
       {"eq.Tensor eq.Tensor_out", structured<structured_eq_Tensor_out, Tensor, Tensor>},
       {"ne.Tensor ne.Tensor_out", structured<structured_ne_Tensor_out, Tensor, Tensor>},
-      {"lerp.Scalar lerp_.Scalar lerp.Scalar_out", structured<structured_lerp_Scalar, Tensor, Tensor, Scalar>},
-      {"lerp.Tensor lerp_.Tensor lerp.Tensor_out", structured<structured_lerp_Tensor, Tensor, Tensor, Tensor>},
-      {"addcmul addcmul_ addcmul.out", structured<structured_addcmul_out, Tensor, Tensor, Tensor, Scalar>},
-      {"addcdiv addcdiv_ addcdiv.out", structured<structured_addcdiv_out, Tensor, Tensor, Tensor, Scalar>},
+      {"lerp.Scalar lerp_.Scalar lerp.Scalar_out",
+       structured<structured_lerp_Scalar, Tensor, Tensor, Scalar>},
+      {"lerp.Tensor lerp_.Tensor lerp.Tensor_out",
+       structured<structured_lerp_Tensor, Tensor, Tensor, Tensor>},
+      {"addcmul addcmul_ addcmul.out",
+       structured<structured_addcmul_out, Tensor, Tensor, Tensor, Scalar>},
+      {"addcdiv addcdiv_ addcdiv.out",
+       structured<structured_addcdiv_out, Tensor, Tensor, Tensor, Scalar>},
       {"tanh_backward", structured<structured_tanh_backward_out, Tensor, Tensor>},
       {"sigmoid_backward", structured<structured_sigmoid_backward_out, Tensor, Tensor>},
       {"silu_backward", structured<structured_silu_backward_out, Tensor, Tensor>},

@@ -26,15 +26,16 @@ class BoxedStep final : public Step {
     if (results.size() != outputs_.size()) throw_changed();
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (results[i].sizes() != outputs_[i].sizes()) throw_changed();
-      at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), outputs_[i], results[i], false);
+      at::_ops::copy_::redispatch(c10::DispatchKeySet(c10::DispatchKey::CPU), outputs_[i],
+                                  results[i], false);
     }
   }
 
   [[noreturn]] void throw_changed() const {
-    throw Error(
-        ErrorCode::unsupported, "replay_graph",
-        {.what = "the op " + toString(op_.operator_name()) + " gave results of another shape than in the capture",
-         .hint = "keep ops whose shapes depend on values out of the graph"});
+    throw Error(ErrorCode::unsupported, "replay_graph",
+                {.what = "the op " + toString(op_.operator_name()) +
+                         " gave results of another shape than in the capture",
+                 .hint = "keep ops whose shapes depend on values out of the graph"});
   }
 
   c10::OperatorHandle op_;

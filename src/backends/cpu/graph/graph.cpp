@@ -27,7 +27,8 @@ class CpuGraph final : public sdk::GraphImpl {
                   {.what = "no capture runs", .hint = "call capture_begin"});
     }
     if (!recording_->owned_by_this_thread()) {
-      throw Error(ErrorCode::invalid_state, "capture_to_graph", {.what = "a capture ends on the thread that began it"});
+      throw Error(ErrorCode::invalid_state, "capture_to_graph",
+                  {.what = "a capture ends on the thread that began it"});
     }
     const auto recording = std::exchange(recording_, nullptr);
     recording->stop();
@@ -40,10 +41,12 @@ class CpuGraph final : public sdk::GraphImpl {
 
   void replay() override {
     if (!captured_) {
-      throw Error(ErrorCode::invalid_state, "replay_graph", {.what = "nothing was captured", .hint = "capture first"});
+      throw Error(ErrorCode::invalid_state, "replay_graph",
+                  {.what = "nothing was captured", .hint = "capture first"});
     }
     if (Recording::on_this_thread()) {
-      throw Error(ErrorCode::unsupported, "replay_graph", {.what = "a graph cannot be replayed inside a capture"});
+      throw Error(ErrorCode::unsupported, "replay_graph",
+                  {.what = "a graph cannot be replayed inside a capture"});
     }
     check_pins();
     const StepScope scope;
@@ -70,7 +73,8 @@ class CpuGraph final : public sdk::GraphImpl {
     std::unordered_map<const c10::StorageImpl*, const void*> found;
     for (const auto& call : calls) {
       for (const auto* tensors : {&call.inputs, &call.outputs}) {
-        for (const auto& tensor : *tensors) found[tensor.storage().unsafeGetStorageImpl()] = tensor.storage().data();
+        for (const auto& tensor : *tensors)
+          found[tensor.storage().unsafeGetStorageImpl()] = tensor.storage().data();
       }
     }
     std::vector<Pin> pins;
@@ -81,9 +85,10 @@ class CpuGraph final : public sdk::GraphImpl {
   void check_pins() const {
     for (const auto& pin : pins_) {
       if (pin.storage->data() == pin.data) continue;
-      throw Error(ErrorCode::invalid_state, "replay_graph",
-                  {.what = "a tensor of the graph was resized since the capture, its memory has moved",
-                   .hint = "change inputs with copy_, or capture again"});
+      throw Error(
+          ErrorCode::invalid_state, "replay_graph",
+          {.what = "a tensor of the graph was resized since the capture, its memory has moved",
+           .hint = "change inputs with copy_, or capture again"});
     }
   }
 

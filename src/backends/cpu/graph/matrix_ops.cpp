@@ -13,9 +13,11 @@ c10::ArrayRef<FastOp> matrix_ops() {
   using namespace at::native;  // NOLINT: the table is a list of their names
   static constexpr FastOp table[] = {
       {"mm mm.out", structured<structured_mm_out_cpu, Tensor, Tensor>},
-      {"addmm addmm_ addmm.out", structured<structured_addmm_out_cpu, Tensor, Tensor, Tensor, Scalar, Scalar>},
+      {"addmm addmm_ addmm.out",
+       structured<structured_addmm_out_cpu, Tensor, Tensor, Tensor, Scalar, Scalar>},
       {"bmm bmm.out", structured<structured_bmm_out_cpu, Tensor, Tensor>},
-      {"baddbmm baddbmm_ baddbmm.out", structured<structured_baddbmm_out_cpu, Tensor, Tensor, Tensor, Scalar, Scalar>},
+      {"baddbmm baddbmm_ baddbmm.out",
+       structured<structured_baddbmm_out_cpu, Tensor, Tensor, Tensor, Scalar, Scalar>},
   };
   return table;
 }

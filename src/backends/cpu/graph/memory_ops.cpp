@@ -17,7 +17,8 @@ namespace {
 using Values = c10::ArrayRef<c10::IValue>;
 using Tensors = c10::ArrayRef<at::Tensor>;
 
-// Below this many bytes one thread's memcpy or memset beats torch's loop; above, torch goes parallel.
+// Below this many bytes one thread's memcpy or memset beats torch's loop; above, torch goes
+// parallel.
 constexpr std::size_t kSmall = 1U << 17U;
 
 template <class Work>
@@ -35,13 +36,15 @@ std::unique_ptr<Step> call(Work work) {
   return std::make_unique<Call<Work>>(std::move(work));
 }
 
-bool dense(const at::Tensor& tensor) { return tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj(); }
+bool dense(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj();
+}
 
 std::unique_ptr<Step> make_copy(Values args, Tensors outputs) {
   auto to = outputs[0];
   const auto from = args[1].toTensor();
-  if (dense(to) && dense(from) && to.sizes() == from.sizes() && to.dtype() == from.dtype() && to.nbytes() <= kSmall &&
-      !to.is_alias_of(from)) {
+  if (dense(to) && dense(from) && to.sizes() == from.sizes() && to.dtype() == from.dtype() &&
+      to.nbytes() <= kSmall && !to.is_alias_of(from)) {
     return call([to, from] { std::memcpy(to.data_ptr(), from.const_data_ptr(), to.nbytes()); });
   }
   return call([to, from]() mutable { at::native::copy_(to, from, false); });
@@ -54,7 +57,8 @@ std::unique_ptr<Step> make_zero(Values /*args*/, Tensors outputs) {
 }
 
 std::unique_ptr<Step> make_fill(Values args, Tensors outputs) {
-  return call([to = outputs[0], value = args[1].toScalar()]() mutable { at::native::fill_(to, value); });
+  return call(
+      [to = outputs[0], value = args[1].toScalar()]() mutable { at::native::fill_(to, value); });
 }
 
 std::unique_ptr<Step> make_index_select(Values args, Tensors outputs) {

@@ -22,7 +22,9 @@ struct Interval {
   bool movable;
   std::size_t holders;  // tensors of the graph on it
   std::size_t offset = 0;
-  std::size_t bytes() const { return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment; }
+  std::size_t bytes() const {
+    return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment;
+  }
 };
 
 // Storages in the order of their first use.
@@ -46,10 +48,12 @@ std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
   return intervals;
 }
 
-// First fit over the time line: `offset`s such that intervals that overlap in time do not overlap in memory.
+// First fit over the time line: `offset`s such that intervals that overlap in time do not overlap
+// in memory.
 std::size_t place(std::vector<Interval*>& movable) {
   // The largest first leaves the fewest holes.
-  std::stable_sort(movable.begin(), movable.end(), [](auto* a, auto* b) { return a->bytes() > b->bytes(); });
+  std::stable_sort(movable.begin(), movable.end(),
+                   [](auto* a, auto* b) { return a->bytes() > b->bytes(); });
   std::size_t total = 0;
   std::vector<const Interval*> placed;
   for (auto* interval : movable) {
@@ -87,7 +91,8 @@ std::size_t share_memory(std::vector<Recorded>& calls) {
   std::size_t before = 0;
   for (auto& interval : intervals) {
     const auto owners = c10::raw::intrusive_ptr::use_count(interval.storage);
-    if (!interval.movable || owners != interval.holders || interval.storage->nbytes() == 0) continue;
+    if (!interval.movable || owners != interval.holders || interval.storage->nbytes() == 0)
+      continue;
     movable.push_back(&interval);
     before += interval.bytes();
   }
@@ -96,8 +101,8 @@ std::size_t share_memory(std::vector<Recorded>& calls) {
   const auto arena = std::make_shared<c10::DataPtr>(c10::GetCPUAllocator()->allocate(total));
   for (const auto* interval : movable) {
     auto* address = static_cast<char*>(arena->get()) + interval->offset;
-    interval->storage->set_data_ptr_noswap(
-        c10::DataPtr(address, new std::shared_ptr<c10::DataPtr>(arena), &release, c10::Device(c10::kCPU)));
+    interval->storage->set_data_ptr_noswap(c10::DataPtr(
+        address, new std::shared_ptr<c10::DataPtr>(arena), &release, c10::Device(c10::kCPU)));
   }
   for (auto& call : calls) {
     if (call.maker != nullptr) call.step = call.maker(call.args, call.outputs);

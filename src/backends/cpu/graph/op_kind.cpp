@@ -16,20 +16,46 @@ namespace {
 using c10::DispatchKey;
 using c10::OperatorHandle;
 
-// Composite ops without a CPU kernel of their own whose body is known to consist of dispatched ops alone: recording
-// those is faster than calling the whole op. All other composite ops are recorded whole, which is always right.
+// Composite ops without a CPU kernel of their own whose body is known to consist of dispatched ops
+// alone: recording those is faster than calling the whole op. All other composite ops are recorded
+// whole, which is always right.
 bool body_is_dispatched(std::string_view name) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::add",       "aten::add_",      "aten::sub",         "aten::sub_",           "aten::rsub",
-      "aten::mul",       "aten::mul_",      "aten::div",         "aten::div_",           "aten::clone",
-      "aten::_to_copy",  "aten::zeros",     "aten::ones",        "aten::full",           "aten::zeros_like",
-      "aten::ones_like", "aten::full_like", "aten::new_zeros",   "aten::new_ones",       "aten::new_full",
-      "aten::rand",      "aten::rand_like", "aten::randn",       "aten::randn_like",     "aten::sum",
-      "aten::mean",      "aten::embedding", "aten::masked_fill", "aten::slice_backward", "aten::select_backward"};
+  static const std::unordered_set<std::string_view> names = {"aten::add",
+                                                             "aten::add_",
+                                                             "aten::sub",
+                                                             "aten::sub_",
+                                                             "aten::rsub",
+                                                             "aten::mul",
+                                                             "aten::mul_",
+                                                             "aten::div",
+                                                             "aten::div_",
+                                                             "aten::clone",
+                                                             "aten::_to_copy",
+                                                             "aten::zeros",
+                                                             "aten::ones",
+                                                             "aten::full",
+                                                             "aten::zeros_like",
+                                                             "aten::ones_like",
+                                                             "aten::full_like",
+                                                             "aten::new_zeros",
+                                                             "aten::new_ones",
+                                                             "aten::new_full",
+                                                             "aten::rand",
+                                                             "aten::rand_like",
+                                                             "aten::randn",
+                                                             "aten::randn_like",
+                                                             "aten::sum",
+                                                             "aten::mean",
+                                                             "aten::embedding",
+                                                             "aten::masked_fill",
+                                                             "aten::slice_backward",
+                                                             "aten::select_backward"};
   return names.count(name) != 0 || name.substr(0, 15) == "aten::_foreach_";
 }
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
 
 bool has_composite_kernel(const OperatorHandle& op) {
   return op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
@@ -41,7 +67,8 @@ const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;
     for (const auto& op_name : c10::Dispatcher::singleton().getAllOpNames()) {
-      if (const auto op = c10::Dispatcher::singleton().findSchema(op_name)) made[op_name.name].push_back(*op);
+      if (const auto op = c10::Dispatcher::singleton().findSchema(op_name))
+        made[op_name.name].push_back(*op);
     }
     return made;
   }();
@@ -61,9 +88,10 @@ std::optional<OperatorHandle> find_out(const OperatorHandle& op) {
     const auto& others = candidate.schema().arguments();
     bool same = others.size() == arguments.size() + schema.returns().size();
     for (std::size_t i = 0; same && i < others.size(); ++i) {
-      same = i < arguments.size() ? others[i].name() == arguments[i].name() &&
-                                        *others[i].type() == *arguments[i].type() && !is_written(others[i])
-                                  : others[i].type()->kind() == c10::TypeKind::TensorType && is_written(others[i]);
+      same = i < arguments.size()
+                 ? others[i].name() == arguments[i].name() &&
+                       *others[i].type() == *arguments[i].type() && !is_written(others[i])
+                 : others[i].type()->kind() == c10::TypeKind::TensorType && is_written(others[i]);
     }
     if (same && candidate.hasKernelForDispatchKey(DispatchKey::CPU)) return candidate;
   }
@@ -74,7 +102,8 @@ bool returns_only_tensors(const c10::FunctionSchema& schema) {
   for (const auto& result : schema.returns()) {
     const auto kind = result.type()->kind();
     const bool list = kind == c10::TypeKind::ListType &&
-                      result.type()->castRaw<c10::ListType>()->getElementType()->kind() == c10::TypeKind::TensorType;
+                      result.type()->castRaw<c10::ListType>()->getElementType()->kind() ==
+                          c10::TypeKind::TensorType;
     if (kind != c10::TypeKind::TensorType && !list) return false;
   }
   return true;
@@ -101,7 +130,8 @@ OpKind classify(const OperatorHandle& op) {
   kind.random = op.hasTag(at::Tag::nondeterministic_seeded);
 
   static const std::unordered_set<std::string_view> overwriting = {
-      "aten::copy_", "aten::zero_", "aten::fill_", "aten::normal_", "aten::uniform_", "aten::bernoulli_"};
+      "aten::copy_",   "aten::zero_",    "aten::fill_",
+      "aten::normal_", "aten::uniform_", "aten::bernoulli_"};
   kind.overwrites = kind.writes && (only_out || overwriting.count(name) != 0);
   kind.dynamic_by_mask = name == "aten::index" || name == "aten::_unsafe_index";
 
@@ -111,16 +141,18 @@ OpKind classify(const OperatorHandle& op) {
   } else if (op.hasTag(at::Tag::dynamic_output_shape) && !kind.dynamic_by_mask) {
     kind.action = Action::fail;
     kind.reason = "the shape of its result depends on values";
-  } else if (!op.hasKernelForDispatchKey(DispatchKey::CPU) && (!has_composite_kernel(op) || body_is_dispatched(name))) {
+  } else if (!op.hasKernelForDispatchKey(DispatchKey::CPU) &&
+             (!has_composite_kernel(op) || body_is_dispatched(name))) {
     kind.action = Action::decompose;
-  } else if (op.hasTag(at::Tag::inplace_view) || returns_views(schema) || starts_with(name, "aten::empty") ||
-             starts_with(name, "aten::new_empty")) {
+  } else if (op.hasTag(at::Tag::inplace_view) || returns_views(schema) ||
+             starts_with(name, "aten::empty") || starts_with(name, "aten::new_empty")) {
     kind.action = Action::pass;
   } else if (!returns_only_tensors(schema)) {
     // torch's own ops of this kind ask about shapes and types; of foreign ones we cannot know.
-    kind.action = starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
-                      ? Action::pass
-                      : Action::fail;
+    kind.action =
+        starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
+            ? Action::pass
+            : Action::fail;
     kind.reason = "it returns more than tensors";
   } else if (!kind.random) {
     kind.fast = find_fast_maker(toString(op.operator_name()));

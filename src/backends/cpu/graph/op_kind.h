@@ -19,11 +19,11 @@ struct OpKind {
     fail,       ///< it cannot be part of a graph
   };
   Action action = Action::record;
-  bool dynamic_by_mask = false;            ///< its shape depends on values when an index is a mask
-  std::string reason;                      ///< of a refusal
-  bool writes = false;                     ///< it has arguments that it writes to (in-place and out=)
-  bool overwrites = false;                 ///< it writes without reading what was there
-  bool random = false;                     ///< it draws random numbers
+  bool dynamic_by_mask = false;  ///< its shape depends on values when an index is a mask
+  std::string reason;            ///< of a refusal
+  bool writes = false;           ///< it has arguments that it writes to (in-place and out=)
+  bool overwrites = false;       ///< it writes without reading what was there
+  bool random = false;           ///< it draws random numbers
   std::optional<c10::OperatorHandle> out;  ///< functional op: its out= overload with a CPU kernel
   FastMaker fast = nullptr;                ///< its replay routine; null when it has none
 };

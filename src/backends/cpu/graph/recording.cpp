@@ -17,8 +17,8 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// A functionality key that torch has no kernels for. It must be below autograd: autograd's own copies (an in-place
-// op's saved input) are then recorded too.
+// A functionality key that torch has no kernels for. It must be below autograd: autograd's own
+// copies (an in-place op's saved input) are then recorded too.
 constexpr DispatchKey kKey = DispatchKey::Fake;
 
 std::mutex slot_mutex;
@@ -57,9 +57,11 @@ bool key_is_ours() {
 
 std::shared_ptr<Recording> Recording::begin() {
   if (!key_is_ours()) {
-    throw Error(ErrorCode::unsupported, "capture_to_graph",
-                {.what = "the dispatch key that CPU graphs need is used by this LibTorch or another library",
-                 .got = c10::toString(kKey)});
+    throw Error(
+        ErrorCode::unsupported, "capture_to_graph",
+        {.what =
+             "the dispatch key that CPU graphs need is used by this LibTorch or another library",
+         .got = c10::toString(kKey)});
   }
   const std::lock_guard<std::mutex> lock(slot_mutex);
   if (slot() != nullptr) {
@@ -87,8 +89,8 @@ std::shared_ptr<Recording> Recording::active() noexcept {
 }
 
 bool Recording::on_this_thread() noexcept {
-  return c10::impl::tls_is_dispatch_key_included(kKey) && !c10::impl::tls_is_dispatch_key_excluded(kKey) &&
-         active() != nullptr;
+  return c10::impl::tls_is_dispatch_key_included(kKey) &&
+         !c10::impl::tls_is_dispatch_key_excluded(kKey) && active() != nullptr;
 }
 
 void Recording::stop() noexcept {
@@ -108,9 +110,10 @@ std::vector<Recorded> Recording::take_calls() {
 }
 
 void Recording::fail(const OperatorHandle& op, const std::string& reason) {
-  const Error error(ErrorCode::unsupported, "capture_to_graph",
-                    {.what = "the op " + toString(op.operator_name()) + " cannot be captured: " + reason,
-                     .hint = "move it out of the capture"});
+  const Error error(
+      ErrorCode::unsupported, "capture_to_graph",
+      {.what = "the op " + toString(op.operator_name()) + " cannot be captured: " + reason,
+       .hint = "move it out of the capture"});
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!refusal_) refusal_ = error;
   calls_.clear();
@@ -148,7 +151,8 @@ void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue
 void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* stack) {
   const auto& kind = kind_of(op);
   // After a refusal the rest of the scope runs as if there was no capture.
-  if (refused() || kind.action == OpKind::Action::decompose) return op.redispatchBoxed(below, stack);
+  if (refused() || kind.action == OpKind::Action::decompose)
+    return op.redispatchBoxed(below, stack);
   if (kind.action == OpKind::Action::fail) fail(op, kind.reason);
   const c10::impl::ExcludeDispatchKeyGuard not_inside(kKey);
   const auto count = op.schema().arguments().size();
@@ -171,7 +175,8 @@ void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* st
   }
 }
 
-void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
+void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below,
+                                Stack* stack) {
   const auto& arguments = op.schema().arguments();
   const Stack originals = torch::jit::last(*stack, arguments.size()).vec();
   Stack args = take(originals);
@@ -186,7 +191,8 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   Recorded call{.args = std::move(args), .overwrites = kind.overwrites};
   call.outputs = written(op, call.args);
   call.inputs = kind.overwrites ? unwritten(op, call.args) : tensors_in(call.args);
-  for (const auto& output : call.outputs) call.overwrites = call.overwrites && covers_storage(output);
+  for (const auto& output : call.outputs)
+    call.overwrites = call.overwrites && covers_storage(output);
   if (kind.fast != nullptr) {
     call.step = kind.fast(call.args, call.outputs);
     if (call.step != nullptr && repeats(*call.step, call.outputs, before)) {
@@ -198,7 +204,8 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   add(std::move(call));
 }
 
-void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, DispatchKeySet below, Stack* stack) {
+void Recording::record_functional(const OperatorHandle& op, const OpKind& kind,
+                                  DispatchKeySet below, Stack* stack) {
   Stack args = take(torch::jit::last(*stack, op.schema().arguments().size()));
   op.redispatchBoxed(below, stack);
   const auto returned = torch::jit::last(*stack, op.schema().returns().size());
@@ -206,12 +213,14 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind, 
   const auto results = tensors_in(returned);
   const auto inputs = tensors_in(args);
   const auto is_view = [&](const at::Tensor& result) {
-    return std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.is_alias_of(result); });
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](const auto& input) { return input.is_alias_of(result); });
   };
   // Some functional ops answer with their input or a view of it: there is nothing to do again.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
   Recorded call{.args = std::move(args), .inputs = inputs, .overwrites = true};
-  for (const auto& output : take(Stack(results.begin(), results.end()))) call.outputs.push_back(output.toTensor());
+  for (const auto& output : take(Stack(results.begin(), results.end())))
+    call.outputs.push_back(output.toTensor());
   if (kind.fast != nullptr) {
     call.step = kind.fast(call.args, call.outputs);
     if (call.step != nullptr && repeats(*call.step, call.outputs, {})) {

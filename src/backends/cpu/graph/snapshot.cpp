@@ -22,8 +22,9 @@ at::Tensor Snapshots::take(const at::Tensor& tensor) {
   for (const auto& candidate : candidates) {
     if (equal(candidate, tensor)) return candidate;
   }
-  candidates.emplace_back(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
-                                                                                /*allow_tensor_metadata_change=*/true));
+  candidates.emplace_back(
+      tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(c10::VariableVersion(0),
+                                                            /*allow_tensor_metadata_change=*/true));
   return candidates.back();
 }
 

@@ -9,9 +9,9 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes aliases of tensors that keep the present geometry and nothing of autograd: what the program does to its
-/// own tensor objects later (t_(), set_(), detach_()) does not reach the graph, and the graph keeps no autograd
-/// node alive. Equal tensors get the same alias. Not thread-safe.
+/// Makes aliases of tensors that keep the present geometry and nothing of autograd: what the
+/// program does to its own tensor objects later (t_(), set_(), detach_()) does not reach the graph,
+/// and the graph keeps no autograd node alive. Equal tensors get the same alias. Not thread-safe.
 class Snapshots {
  public:
   at::Tensor take(const at::Tensor& tensor);

@@ -22,8 +22,9 @@ class Step {
   virtual bool repeatable() const { return true; }
 };
 
-/// The state of the thread that steps run in: below autograd, without gradients, and without torch's warnings, which
-/// the capture has shown already (some out= kernels warn about outputs that they themselves resize).
+/// The state of the thread that steps run in: below autograd, without gradients, and without
+/// torch's warnings, which the capture has shown already (some out= kernels warn about outputs that
+/// they themselves resize).
 class StepScope {
  private:
   at::AutoDispatchBelowADInplaceOrView below_autograd_;

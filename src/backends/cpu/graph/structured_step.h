@@ -1,5 +1,6 @@
-// Fast steps from torch's structured kernels. Such a kernel has two halves: `meta` checks arguments and, for
-// elementwise ops and reductions, lays out the loop; `impl` computes. A capture calls `meta` once, a replay only `impl`.
+// Fast steps from torch's structured kernels. Such a kernel has two halves: `meta` checks arguments
+// and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture calls
+// `meta` once, a replay only `impl`.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -37,20 +38,22 @@ const T& handed(const T& value) {
   return value;
 }
 
-// A structured kernel whose outputs are given. The member's signature is a parameter because torch 2.11 has a further
-// argument (dimension names) that later releases dropped.
+// A structured kernel whose outputs are given. The member's signature is a parameter because
+// torch 2.11 has a further argument (dimension names) that later releases dropped.
 template <class Kernel, std::size_t kOutputs, class Signature>
 class Prepared;
 
 template <class Kernel, std::size_t kOutputs, class... Rest>
 class Prepared<Kernel, kOutputs,
-               void (at::impl::MetaBase::*)(std::int64_t, at::IntArrayRef, at::IntArrayRef, at::TensorOptions, Rest...)>
-    : public Kernel {
+               void (at::impl::MetaBase::*)(std::int64_t, at::IntArrayRef, at::IntArrayRef,
+                                            at::TensorOptions, Rest...)> : public Kernel {
  public:
-  explicit Prepared(c10::ArrayRef<at::Tensor> given) { std::copy(given.begin(), given.end(), outputs.begin()); }
+  explicit Prepared(c10::ArrayRef<at::Tensor> given) {
+    std::copy(given.begin(), given.end(), outputs.begin());
+  }
 
-  void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
-                          Rest... rest) override {
+  void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          at::TensorOptions options, Rest... rest) override {
     const auto& output = outputs[static_cast<std::size_t>(index)];
     // Torch would resize the output or compute into another tensor; that is not for a fast step.
     fits = fits && output.sizes() == sizes && (strides.empty() || output.strides() == strides) &&
@@ -64,7 +67,9 @@ class Prepared<Kernel, kOutputs,
     set_output_strided(index, sizes, {}, options, rest...);
     static_cast<void>(strides);
   }
-  const at::Tensor& maybe_get_output(std::int64_t index) override { return outputs[static_cast<std::size_t>(index)]; }
+  const at::Tensor& maybe_get_output(std::int64_t index) override {
+    return outputs[static_cast<std::size_t>(index)];
+  }
 
   std::array<at::Tensor, kOutputs> outputs;
   bool fits = true;
@@ -73,9 +78,11 @@ class Prepared<Kernel, kOutputs,
 template <class Kernel, std::size_t kOutputs, class... Args>
 class StructuredStep final : public Step {
  public:
-  static std::unique_ptr<Step> make(c10::ArrayRef<c10::IValue> args, c10::ArrayRef<at::Tensor> outputs) {
+  static std::unique_ptr<Step> make(c10::ArrayRef<c10::IValue> args,
+                                    c10::ArrayRef<at::Tensor> outputs) {
     if (args.size() < sizeof...(Args) || outputs.size() != kOutputs) return nullptr;
-    std::unique_ptr<StructuredStep> step(new StructuredStep(args, outputs, std::index_sequence_for<Args...>{}));
+    std::unique_ptr<StructuredStep> step(
+        new StructuredStep(args, outputs, std::index_sequence_for<Args...>{}));
     std::apply([&](const auto&... arg) { step->kernel_.meta(handed(arg)...); }, step->args_);
     if (!step->kernel_.fits || !step->reads_in_place(args)) return nullptr;
     step->operands_ = step->operand_count();
@@ -85,17 +92,20 @@ class StructuredStep final : public Step {
   void run() override {
     std::apply(
         [&](const auto&... arg) {
-          std::apply([&](const auto&... output) { kernel_.impl(handed(arg)..., output...); }, kernel_.outputs);
+          std::apply([&](const auto&... output) { kernel_.impl(handed(arg)..., output...); },
+                     kernel_.outputs);
         },
         args_);
   }
 
-  // Some loops drop an operand when they run (scalars of reduced precision types): those run only once.
+  // Some loops drop an operand when they run (scalars of reduced precision types): those run only
+  // once.
   bool repeatable() const override { return operand_count() == operands_; }
 
  private:
   template <std::size_t... I>
-  StructuredStep(c10::ArrayRef<c10::IValue> args, c10::ArrayRef<at::Tensor> outputs, std::index_sequence<I...>)
+  StructuredStep(c10::ArrayRef<c10::IValue> args, c10::ArrayRef<at::Tensor> outputs,
+                 std::index_sequence<I...>)
       : args_(args[I].template to<Args>()...), kernel_(outputs) {}
 
   int operand_count() const {
@@ -103,8 +113,9 @@ class StructuredStep final : public Step {
     return 0;
   }
 
-  // True when the loop works on the given memory. Type promotion makes copies that would be those of the capture
-  // for ever; only a number that was wrapped in a tensor may be copied, it never changes.
+  // True when the loop works on the given memory. Type promotion makes copies that would be those
+  // of the capture for ever; only a number that was wrapped in a tensor may be copied, it never
+  // changes.
   bool reads_in_place(c10::ArrayRef<c10::IValue> args) const {
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
       std::vector<const void*> given;
@@ -116,7 +127,8 @@ class StructuredStep final : public Step {
       for (const auto& output : kernel_.outputs) given.push_back(output.const_data_ptr());
       for (int i = 0; i < kernel_.ntensors(); ++i) {
         const auto& operand = kernel_.tensor_base(i);
-        const bool known = std::find(given.begin(), given.end(), operand.const_data_ptr()) != given.end();
+        const bool known =
+            std::find(given.begin(), given.end(), operand.const_data_ptr()) != given.end();
         const bool number = has_number && i >= kernel_.noutputs() && operand.numel() == 1;
         if (!known && !number) return false;
       }

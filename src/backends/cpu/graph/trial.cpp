@@ -11,10 +11,12 @@ namespace {
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.sizes() != b.sizes() || a.dtype() != b.dtype()) return false;
   const auto first = a.contiguous(), second = b.contiguous();
-  return first.numel() == 0 || std::memcmp(first.const_data_ptr(), second.const_data_ptr(), first.nbytes()) == 0;
+  return first.numel() == 0 ||
+         std::memcmp(first.const_data_ptr(), second.const_data_ptr(), first.nbytes()) == 0;
 }
 
-std::vector<at::Tensor> tensors_where(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args, bool is_write) {
+std::vector<at::Tensor> tensors_where(const c10::OperatorHandle& op,
+                                      c10::ArrayRef<c10::IValue> args, bool is_write) {
   std::vector<at::Tensor> found;
   const auto& arguments = op.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -45,7 +47,8 @@ std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors) {
   return copies;
 }
 
-bool repeats(Step& step, const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& before) {
+bool repeats(Step& step, const std::vector<at::Tensor>& outputs,
+             const std::vector<at::Tensor>& before) {
   const StepScope scope;
   const auto wanted = copies_of(outputs);
   std::vector<const void*> addresses;
@@ -59,7 +62,8 @@ bool repeats(Step& step, const std::vector<at::Tensor>& outputs, const std::vect
     same = same && outputs[i].const_data_ptr() == addresses[i] && same_bits(outputs[i], wanted[i]);
   }
   if (!same) {
-    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].resize_(wanted[i].sizes()).copy_(wanted[i]);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      outputs[i].resize_(wanted[i].sizes()).copy_(wanted[i]);
   }
   return same;
 }

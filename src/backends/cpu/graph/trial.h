@@ -18,9 +18,10 @@ std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c
 /// Copies of values.
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
 
-/// Runs a step whose results `outputs` hold already and says whether it gave the same bits at the same addresses and
-/// can run again. `before`: what the outputs held before the op, for a step that reads them; may be empty.
-/// Either way the outputs end with the values they had.
-bool repeats(Step& step, const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& before);
+/// Runs a step whose results `outputs` hold already and says whether it gave the same bits at the
+/// same addresses and can run again. `before`: what the outputs held before the op, for a step that
+/// reads them; may be empty. Either way the outputs end with the values they had.
+bool repeats(Step& step, const std::vector<at::Tensor>& outputs,
+             const std::vector<at::Tensor>& before);
 
 }  // namespace anyaccel::backends::cpu

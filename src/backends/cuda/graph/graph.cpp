@@ -1,4 +1,5 @@
-// CUDA graphs through LibTorch's own class. A library of its own: it resolves against a CUDA LibTorch when it is opened.
+// CUDA graphs through LibTorch's own class. A library of its own: it resolves against a CUDA
+// LibTorch when it is opened.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <torch/headeronly/version.h>
@@ -12,7 +13,8 @@ namespace {
 class CudaGraph final : public anyaccel::sdk::GraphImpl {
  public:
   void capture_begin(std::optional<anyaccel::GraphPool> pool) override {
-    graph_.capture_begin(pool ? c10::MempoolId_t(pool->first, pool->second) : c10::MempoolId_t(0, 0));
+    graph_.capture_begin(pool ? c10::MempoolId_t(pool->first, pool->second)
+                              : c10::MempoolId_t(0, 0));
     capturing_ = true;
   }
   void capture_end() override {
@@ -44,7 +46,8 @@ ANYACCEL_API const char* anyaccel_cuda_graph_torch_version() { return TORCH_VERS
 ANYACCEL_API anyaccel::sdk::GraphImpl* anyaccel_cuda_graph_create() { return new CudaGraph; }
 
 ANYACCEL_API int anyaccel_cuda_graph_capturing() {
-  return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None ? 0 : 1;
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() == c10::cuda::CaptureStatus::None ? 0
+                                                                                             : 1;
 }
 
 }  // extern "C"

@@ -20,7 +20,9 @@ namespace {
 constexpr int kStreamsOfDevice = 1 + 2 * Device::kPooled;
 
 // Numbers need not be dense: clocks are as long as the highest one in use.
-StreamId id_of(const SimStream& stream) { return stream.device().index * kStreamsOfDevice + stream.id(); }
+StreamId id_of(const SimStream& stream) {
+  return stream.device().index * kStreamsOfDevice + stream.id();
+}
 
 std::string device_text(int index) { return runtime().device(index).str(); }
 
@@ -35,7 +37,10 @@ std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintpt
 /// Where an operand's bytes are; nothing for those without any.
 std::optional<Touch> touch_of(const Operand& operand) {
   if (operand.address == nullptr || operand.bytes == 0) return std::nullopt;
-  Touch touch{.storage = number(operand.address), .bytes = operand.bytes, .region = {}, .written = operand.written};
+  Touch touch{.storage = number(operand.address),
+              .bytes = operand.bytes,
+              .region = {},
+              .written = operand.written};
   if (operand.tensor != nullptr) {
     touch.region = region_of(*operand.tensor);
   } else {
@@ -54,7 +59,9 @@ std::string mebibytes(std::size_t bytes) {
 
 const char* did(const Use& use) { return use.written ? "writes" : "reads"; }
 
-std::string named(const Use& use) { return use.replayed ? std::string(use.op) + " (in a graph)" : use.op; }
+std::string named(const Use& use) {
+  return use.replayed ? std::string(use.op) + " (in a graph)" : use.op;
+}
 
 std::atomic<Checker*> started{nullptr};
 
@@ -76,22 +83,24 @@ void Checker::report(const Conflict& conflict) {
   switch (conflict.kind) {
     case Conflict::unordered:
       problem.kind = Kind::unordered_streams;
-      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) + " memory that " +
-                     problem.before.op + " on " + problem.before.stream + " " + did(before) +
-                     ", and nothing makes the one wait for the other";
+      problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
+                     " memory that " + problem.before.op + " on " + problem.before.stream + " " +
+                     did(before) + ", and nothing makes the one wait for the other";
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
-      problem.what = "a tensor was freed while " + problem.before.op + " on " + problem.before.stream +
-                     " may still use it; its memory went back to " + problem.now.stream + ", whose next work, " +
-                     problem.now.op + ", may be given it";
+      problem.what = "a tensor was freed while " + problem.before.op + " on " +
+                     problem.before.stream + " may still use it; its memory went back to " +
+                     problem.now.stream + ", whose next work, " + problem.now.op +
+                     ", may be given it";
       // The tensor in question is the freed one.
       problem.now.shape = problem.before.shape;
       break;
     case Conflict::freed_capture:
       problem.kind = Kind::freed_in_use;
-      problem.what = "the graph runs " + problem.before.op +
-                     " on memory that was freed after the capture; another tensor may have it by now";
+      problem.what =
+          "the graph runs " + problem.before.op +
+          " on memory that was freed after the capture; another tensor may have it by now";
       problem.now.shape = problem.before.shape;
       problem.before.stream.clear();
       break;
@@ -119,10 +128,11 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
   // A copy between devices has its source here.
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
-  problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) + " and uses memory of " +
-                 device_text(elsewhere) + " alone";
+  problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +
+                 " and uses memory of " + device_text(elsewhere) + " alone";
   problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}};
-  if (const auto touch = touch_of(info.operands.front())) problem.now.shape = shape_text(touch->region);
+  if (const auto touch = touch_of(info.operands.front()))
+    problem.now.shape = shape_text(touch->region);
   report(std::move(problem));
 }
 
@@ -138,15 +148,16 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
     bool elsewhere = false;
     for (const auto& operand : info.operands) {
       if (auto touch = touch_of(operand)) touches.push_back(*touch);
-      elsewhere |=
-          memory_map.contains(operand.address) && memory_map.device_of(operand.address) != stream.device().index;
+      elsewhere |= memory_map.contains(operand.address) &&
+                   memory_map.device_of(operand.address) != stream.device().index;
     }
     if (elsewhere) check_devices(stream, info);
     if (info.graph != nullptr)
       found = detector_.capture(info.graph, info.pool, id, info.op, touches);
     else
-      found = detector_.launch(id, info.op, touches,
-                               keep_stacks_ ? std::make_shared<const Frames>(capture_frames()) : nullptr);
+      found = detector_.launch(
+          id, info.op, touches,
+          keep_stacks_ ? std::make_shared<const Frames>(capture_frames()) : nullptr);
   }
   for (const auto& conflict : found) report(conflict);
 }
@@ -154,7 +165,8 @@ void Checker::on_launch(SimStream& stream, const LaunchInfo& info) {
 void Checker::on_allocate(const void* address, std::size_t bytes, SimStream& stream) {
   went_on();
   const auto* capture = stream.capture();
-  detector_.allocate(number(address), bytes, id_of(stream), capture == nullptr ? 0 : capture->pool());
+  detector_.allocate(number(address), bytes, id_of(stream),
+                     capture == nullptr ? 0 : capture->pool());
 }
 
 void Checker::on_free(const void* address, std::size_t /*bytes*/, SimStream& /*stream*/) noexcept {
@@ -165,12 +177,15 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
   const auto low = number(memory_map.device_base(device));
   const auto [used, largest] = detector_.live_in(low, low + memory_map.slice, 3);
   Problem problem{.kind = Kind::memory_limit, .what = {}, .now = {}};
-  problem.what = "tried to allocate " + mebibytes(bytes) + " on " + device_text(device) + ", where tensors use " +
-                 mebibytes(used) + " of " + mebibytes(static_cast<std::size_t>(runtime().options.memory));
+  problem.what = "tried to allocate " + mebibytes(bytes) + " on " + device_text(device) +
+                 ", where tensors use " + mebibytes(used) + " of " +
+                 mebibytes(static_cast<std::size_t>(runtime().options.memory));
   for (const auto& memory : largest)
-    problem.what += (&memory == largest.data() ? "; the largest: " : ", ") + mebibytes(memory.bytes) +
-                    (memory.last ? " (" + shape_text(memory.last->region) + ", last used by " + memory.last->op + ")"
-                                 : " (not used yet)");
+    problem.what +=
+        (&memory == largest.data() ? "; the largest: " : ", ") + mebibytes(memory.bytes) +
+        (memory.last
+             ? " (" + shape_text(memory.last->region) + ", last used by " + memory.last->op + ")"
+             : " (not used yet)");
   problem.now = {.op = current_op(),
                  .stream = stream_text(id_of(current_stream(device))),
                  .shape = std::to_string(bytes) + " bytes"};
@@ -185,9 +200,10 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
-  // A main() that catches everything leaves no uncaught exception. But if the program failed without doing any work
-  // after the error, it did not handle the error.
-  const bool ended_by_it = uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
+  // A main() that catches everything leaves no uncaught exception. But if the program failed
+  // without doing any work after the error, it did not handle the error.
+  const bool ended_by_it =
+      uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
   if (failed && ended_by_it) {
     std::fflush(nullptr);  // the report may abort the program
     reporter_.report_last_note();
@@ -201,9 +217,13 @@ void Checker::on_record_stream(const void* address, std::size_t /*bytes*/, SimSt
 
 void Checker::on_graph_end(const void* graph) noexcept { detector_.end_graph(graph); }
 
-void Checker::on_event_record(std::uint64_t record, SimStream& stream) { detector_.record(record, id_of(stream)); }
+void Checker::on_event_record(std::uint64_t record, SimStream& stream) {
+  detector_.record(record, id_of(stream));
+}
 
-void Checker::on_event_wait(std::uint64_t record, SimStream& stream) { detector_.wait(record, id_of(stream)); }
+void Checker::on_event_wait(std::uint64_t record, SimStream& stream) {
+  detector_.wait(record, id_of(stream));
+}
 
 void Checker::on_event_synchronize(std::uint64_t record) {
   detector_.host_waits_for_event(record);
@@ -223,7 +243,8 @@ void Checker::on_device_synchronize(int device) {
 
 void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
   // Captured copies run at a replay; memory of others has one view only.
-  if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address) return;
+  if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address)
+    return;
   const auto touch = touch_of(host);
   if (!touch) return;
   const auto id = id_of(stream);
@@ -235,7 +256,8 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
                  .region = touch->region,
                  .frames = nullptr};
   const auto& region = touch->region;
-  const bool whole = region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
+  const bool whole =
+      region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
   // Another thread may have waited for it between its launch and now.
   if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
@@ -261,9 +283,9 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     const auto kernel = running();
     if (kernel.stream != nullptr) {
       problem.now.op = kernel.op;
-      problem.what =
-          std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
-          " uses an address that is the tensor's and not the kernel's; take it from alias() when it is launched";
+      problem.what = std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
+                     " uses an address that is the tensor's and not the kernel's; take it from "
+                     "alias() when it is launched";
     }
     if (!memory || !memory->live) {
       problem.what += ", where no tensor is any more";
@@ -282,8 +304,9 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);
     problem.now = {.op = op, .stream = problem.before.stream, .shape = problem.before.shape};
-    problem.what = op + (writes ? " writes to " : " reads ") + "pinned memory on the host while a copy " +
-                   (copy->written ? "into" : "out of") + " it on " + problem.before.stream + " may not have ended";
+    problem.what = op + (writes ? " writes to " : " reads ") +
+                   "pinned memory on the host while a copy " + (copy->written ? "into" : "out of") +
+                   " it on " + problem.before.stream + " may not have ended";
     report(std::move(problem));
   }
   return true;
@@ -291,12 +314,13 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
 
 void Checker::on_refused(const Refusal& refusal) {
   Problem problem;
-  problem.now = {
-      .op = refusal.op, .stream = stream_text(id_of(current_stream(current_device()))), .shape = refusal.tensors};
+  problem.now = {.op = refusal.op,
+                 .stream = stream_text(id_of(current_stream(current_device()))),
+                 .shape = refusal.tensors};
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
-    problem.what =
-        refusal.op + " was asked for " + refusal.device + "; the accelerator of this program is " + device_text(0);
+    problem.what = refusal.op + " was asked for " + refusal.device +
+                   "; the accelerator of this program is " + device_text(0);
   } else {
     problem.kind = Kind::wrong_device;
     problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
@@ -316,13 +340,16 @@ void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
   // Never destroyed: work of other threads may end after static destruction began.
-  auto* one = new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
+  auto* one =
+      new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
   one->keep_locks_free_in_forks();
   started.store(one, std::memory_order_release);
   set_observer(one);
   watch_ops([one](const Refusal& refusal) { one->on_refused(refusal); });
-  handle_faults([](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });
-  watch_program_end([](bool failed, Uncaught uncaught) { checker()->on_program_end(failed, uncaught); });
+  handle_faults(
+      [](std::uintptr_t address, bool writes) { return checker()->on_fault(address, writes); });
+  watch_program_end(
+      [](bool failed, Uncaught uncaught) { checker()->on_program_end(failed, uncaught); });
 }
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,4 +1,5 @@
-// The observer of SIM_CHECK: turns what the simulator tells into what the detector knows, and what that finds into reports.
+// The observer of SIM_CHECK: turns what the simulator tells into what the detector knows, and what
+// that finds into reports.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -59,13 +60,15 @@ class Checker final : public Observer {
   }
 
   const bool keep_stacks_;
-  std::atomic<bool> stopped_{false};  ///< nothing was launched or allocated since the last out-of-memory error
+  std::atomic<bool> stopped_{
+      false};  ///< nothing was launched or allocated since the last out-of-memory error
   Detector detector_;
   HostViews views_;
   Reporter reporter_;
 };
 
-/// Starts the checks that the options ask for; nothing without. Once in a process, before the first use of the device.
+/// Starts the checks that the options ask for; nothing without. Once in a process, before the first
+/// use of the device.
 void start_checks();
 
 /// Null when nothing is checked.

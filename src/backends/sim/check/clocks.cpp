@@ -11,13 +11,15 @@ constexpr std::size_t kRecords = 1 << 14;
 }  // namespace
 
 void Clock::set(StreamId stream, Time time) {
-  if (times_.size() <= static_cast<std::size_t>(stream)) times_.resize(static_cast<std::size_t>(stream) + 1);
+  if (times_.size() <= static_cast<std::size_t>(stream))
+    times_.resize(static_cast<std::size_t>(stream) + 1);
   times_[static_cast<std::size_t>(stream)] = time;
 }
 
 void Clock::join(const Clock& other) {
   if (times_.size() < other.times_.size()) times_.resize(other.times_.size());
-  for (std::size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
+  for (std::size_t i = 0; i < other.times_.size(); ++i)
+    times_[i] = std::max(times_[i], other.times_[i]);
 }
 
 Clock& Clocks::of(StreamId stream) {
@@ -46,7 +48,9 @@ Time Clocks::tick(StreamId stream) {
 }
 
 Time Clocks::now(StreamId stream) const noexcept {
-  return static_cast<std::size_t>(stream) < streams_.size() ? streams_[static_cast<std::size_t>(stream)].at(stream) : 0;
+  return static_cast<std::size_t>(stream) < streams_.size()
+             ? streams_[static_cast<std::size_t>(stream)].at(stream)
+             : 0;
 }
 
 bool Clocks::ordered(StreamId stream, Time time, StreamId after) const noexcept {
@@ -62,7 +66,8 @@ void Clocks::record(std::uint64_t event, StreamId stream) {
 }
 
 Clock Clocks::remembered(std::uint64_t event) const {
-  if (!records_.empty() && records_[event % kRecords].event == event) return records_[event % kRecords].clock;
+  if (!records_.empty() && records_[event % kRecords].event == event)
+    return records_[event % kRecords].clock;
   Clock everything;
   for (const auto& clock : streams_) everything.join(clock);
   return everything;

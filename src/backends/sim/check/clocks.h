@@ -1,4 +1,5 @@
-// What is known to be done: a vector clock for each stream, one for the host, one for each recorded event. No torch.
+// What is known to be done: a vector clock for each stream, one for the host, one for each recorded
+// event. No torch.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ using Time = std::uint64_t;
 class Clock {
  public:
   Time at(StreamId stream) const noexcept {
-    return static_cast<std::size_t>(stream) < times_.size() ? times_[static_cast<std::size_t>(stream)] : 0;
+    return static_cast<std::size_t>(stream) < times_.size()
+               ? times_[static_cast<std::size_t>(stream)]
+               : 0;
   }
   void set(StreamId stream, Time time);
   /// Afterwards everything is known that either knew.
@@ -24,11 +27,12 @@ class Clock {
   std::vector<Time> times_;
 };
 
-/// Not thread-safe. All host threads share one clock: how they wait for each other (locks, joins) is not seen, so what one
-/// waited for counts for all.
+/// Not thread-safe. All host threads share one clock: how they wait for each other (locks, joins)
+/// is not seen, so what one waited for counts for all.
 class Clocks {
  public:
-  /// The stream gets a new piece of work, which comes after all that the host has waited for. Returns its time.
+  /// The stream gets a new piece of work, which comes after all that the host has waited for.
+  /// Returns its time.
   Time tick(StreamId stream);
   Time now(StreamId stream) const noexcept;
   /// True when new work of `after` starts only once `time` of `stream` is done.
@@ -36,7 +40,8 @@ class Clocks {
   bool known_by_host(StreamId stream, Time time) const noexcept { return host_.at(stream) >= time; }
 
   void record(std::uint64_t event, StreamId stream);
-  /// Work of `stream` from now on comes after the event. One that is too old to be remembered orders everything.
+  /// Work of `stream` from now on comes after the event. One that is too old to be remembered
+  /// orders everything.
   void wait(std::uint64_t event, StreamId stream);
   void host_waits_for_event(std::uint64_t event);
   void host_waits_for_stream(StreamId stream);

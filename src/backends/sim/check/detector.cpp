@@ -6,13 +6,15 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-// Memory that is written in many small pieces (a cache of keys and values) keeps this many uses; then the oldest go, and
-// what they could have shown is not seen.
+// Memory that is written in many small pieces (a cache of keys and values) keeps this many uses;
+// then the oldest go, and what they could have shown is not seen.
 constexpr std::size_t kTidyAt = 64;
 constexpr std::size_t kMaxUses = 512;
 constexpr std::size_t kMaxFreed = 1024;
 
-bool both_matter(const Use& a, const Use& b) { return a.stream != b.stream && (a.written || b.written); }
+bool both_matter(const Use& a, const Use& b) {
+  return a.stream != b.stream && (a.written || b.written);
+}
 
 }  // namespace
 
@@ -44,14 +46,16 @@ void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts
       found.push_back({.kind = Conflict::unordered, .now = use, .before = before, .bytes = bytes});
     // What conflicts with the older use later conflicts with this one too.
     const bool same_kind = before.stream == use.stream && (use.written || !before.written);
-    const bool replaced = (same_kind || (use.written && ordered)) && covers(use.region, before.region);
+    const bool replaced =
+        (same_kind || (use.written && ordered)) && covers(use.region, before.region);
     if (replaced) continue;
     if (kept != i) uses[kept] = std::move(before);
     ++kept;
   }
   uses.resize(kept);
   if (uses.size() >= kTidyAt)
-    std::erase_if(uses, [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time); });
+    std::erase_if(uses,
+                  [&](const Use& each) { return clocks_.known_by_host(each.stream, each.time); });
   if (uses.size() >= kMaxUses) uses.erase(uses.begin(), uses.begin() + kMaxUses / 2);
   uses.push_back(std::move(use));
 }
@@ -63,12 +67,14 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
     if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream)) return true;
     // Only memory that was taken since could have been the freed one.
     if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
-    found.push_back({.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
+    found.push_back(
+        {.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
     return true;
   });
 }
 
-Detector::Conflicts Detector::launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
+Detector::Conflicts Detector::launch(StreamId stream, const char* op,
+                                     const std::vector<Touch>& touches,
                                      std::shared_ptr<const Frames> frames) {
   Conflicts found;
   const std::lock_guard lock(mutex_);
@@ -121,12 +127,19 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
   const auto graph_pool = known->second.pool;
   for (const auto& [storage, captured] : known->second.blocks) {
     const auto at = find(storage);
-    const bool same = at != blocks_.end() && at->second.live && at->second.number == captured.number;
+    const bool same =
+        at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph may reuse its own memory, and nobody else gets that memory while a graph of the pool exists.
+      // A graph may reuse its own memory, and nobody else gets that memory while a graph of the
+      // pool exists.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;
-      Use now{.op = "graph.replay", .stream = stream, .time = time, .replayed = true, .region = {}, .frames = {}};
+      Use now{.op = "graph.replay",
+              .stream = stream,
+              .time = time,
+              .replayed = true,
+              .region = {},
+              .frames = {}};
       found.push_back({.kind = Conflict::freed_capture,
                        .now = std::move(now),
                        .before = captured.uses.back(),
@@ -144,7 +157,8 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
 }
 
 bool Detector::in_use(Pool pool) const {
-  return std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& graph) { return graph.second.pool == pool; });
+  return std::any_of(graphs_.begin(), graphs_.end(),
+                     [&](const auto& graph) { return graph.second.pool == pool; });
 }
 
 void Detector::end_graph(const void* graph) {
@@ -156,7 +170,8 @@ void Detector::allocate(std::uintptr_t address, std::size_t bytes, StreamId owne
   const std::lock_guard lock(mutex_);
   auto at = find(address);
   if (at == blocks_.end()) at = blocks_.lower_bound(address);
-  while (at != blocks_.end() && at->first < address + bytes) at = at->first == address ? ++at : blocks_.erase(at);
+  while (at != blocks_.end() && at->first < address + bytes)
+    at = at->first == address ? ++at : blocks_.erase(at);
   auto& block = blocks_[address];
   block.bytes = bytes;
   block.owner = owner;
@@ -175,8 +190,10 @@ void Detector::free(std::uintptr_t address) {
   block.live = false;
   ++number_;
   for (auto& use : block.uses) {
-    if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner)) continue;
-    if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end()) continue;
+    if (block.owner < 0 || block.pool != 0 || clocks_.ordered(use.stream, use.time, block.owner))
+      continue;
+    if (std::find(block.recorded.begin(), block.recorded.end(), use.stream) != block.recorded.end())
+      continue;
     auto& list = freed_[block.owner];
     if (list.size() >= kMaxFreed) list.erase(list.begin(), list.begin() + kMaxFreed / 2);
     list.push_back({.use = std::move(use), .bytes = block.bytes, .number = number_});
@@ -215,7 +232,8 @@ bool Detector::known_by_host(StreamId stream, Time time) const {
 }
 
 Memory Detector::describe(const Blocks::value_type& block) {
-  Memory memory{.address = block.first, .bytes = block.second.bytes, .live = block.second.live, .last = {}};
+  Memory memory{
+      .address = block.first, .bytes = block.second.bytes, .live = block.second.live, .last = {}};
   for (const auto& use : block.second.uses)
     if (!memory.last || use.written || !memory.last->written) memory.last = use;
   return memory;
@@ -228,7 +246,8 @@ std::optional<Memory> Detector::memory_at(std::uintptr_t address) const {
   return describe(*at);
 }
 
-std::pair<std::size_t, std::vector<Memory>> Detector::live_in(std::uintptr_t low, std::uintptr_t high,
+std::pair<std::size_t, std::vector<Memory>> Detector::live_in(std::uintptr_t low,
+                                                              std::uintptr_t high,
                                                               std::size_t most) const {
   const std::lock_guard lock(mutex_);
   std::size_t sum = 0;
@@ -238,7 +257,8 @@ std::pair<std::size_t, std::vector<Memory>> Detector::live_in(std::uintptr_t low
     sum += at->second.bytes;
     all.push_back(describe(*at));
   }
-  std::sort(all.begin(), all.end(), [](const Memory& a, const Memory& b) { return a.bytes > b.bytes; });
+  std::sort(all.begin(), all.end(),
+            [](const Memory& a, const Memory& b) { return a.bytes > b.bytes; });
   if (all.size() > most) all.resize(most);
   return {sum, std::move(all)};
 }

@@ -1,5 +1,5 @@
-// Finds unordered work on several streams that touches the same memory, and memory that is freed while work may still
-// use it. Identifies streams by number and memory by address. No torch.
+// Finds unordered work on several streams that touches the same memory, and memory that is freed
+// while work may still use it. Identifies streams by number and memory by address. No torch.
 #pragma once
 
 #include <map>
@@ -41,9 +41,11 @@ struct Use {
 
 struct Conflict {
   enum Kind {
-    unordered,  ///< `now` and `before` touch the same bytes, one writes, and nothing orders them
-    freed_in_use,  ///< the memory of `before` was given back to its stream, which goes on with `now` while it may be in use
-    freed_capture,  ///< the graph that is replayed uses memory that was given back since: `before` is its use
+    unordered,     ///< `now` and `before` touch the same bytes, one writes, and nothing orders them
+    freed_in_use,  ///< the memory of `before` was given back to its stream, which goes on with
+                   ///< `now` while it may be in use
+    freed_capture,  ///< the graph that is replayed uses memory that was given back since: `before`
+                    ///< is its use
   };
   Kind kind = unordered;
   Use now, before;
@@ -65,14 +67,16 @@ class Detector {
 
   Conflicts launch(StreamId stream, const char* op, const std::vector<Touch>& touches,
                    std::shared_ptr<const Frames> frames = nullptr);
-  /// Like launch(), for work that `graph` captures. Its touches take effect at each replay(). The graph allocates from
-  /// `pool`.
-  Conflicts capture(const void* graph, Pool pool, StreamId stream, const char* op, const std::vector<Touch>& touches);
+  /// Like launch(), for work that `graph` captures. Its touches take effect at each replay(). The
+  /// graph allocates from `pool`.
+  Conflicts capture(const void* graph, Pool pool, StreamId stream, const char* op,
+                    const std::vector<Touch>& touches);
   Conflicts replay(const void* graph, StreamId stream);
   void end_graph(const void* graph);
 
-  /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1 for host memory.
-  /// Memory of a graph's pool still belongs to the graph after its tensors are freed.
+  /// `owner`: the stream whose work may use the memory from now on, and also after it is freed; -1
+  /// for host memory. Memory of a graph's pool still belongs to the graph after its tensors are
+  /// freed.
   void allocate(std::uintptr_t address, std::size_t bytes, StreamId owner, Pool pool = 0);
   void free(std::uintptr_t address);
   void record_stream(std::uintptr_t address, StreamId stream);
@@ -86,7 +90,8 @@ class Detector {
 
   std::optional<Memory> memory_at(std::uintptr_t address) const;
   /// Live memory in [low, high), largest first, and the sum.
-  std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high, std::size_t most) const;
+  std::pair<std::size_t, std::vector<Memory>> live_in(std::uintptr_t low, std::uintptr_t high,
+                                                      std::size_t most) const;
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }
 
@@ -108,7 +113,8 @@ class Detector {
   struct Captured {
     Touch touch;
     std::uint64_t number = 0;  ///< of the block at capture
-    Pool pool = 0;             ///< of the block at capture, because later tensors may be split from it or span it
+    Pool pool =
+        0;  ///< of the block at capture, because later tensors may be split from it or span it
     std::vector<Use> uses;
   };
   struct Graph {
@@ -129,7 +135,8 @@ class Detector {
   Clocks clocks_;
   Blocks blocks_;
   std::uint64_t number_ = 0;
-  std::unordered_map<StreamId, std::vector<Freed>> freed_;  ///< by the stream that the memory went back to
+  std::unordered_map<StreamId, std::vector<Freed>>
+      freed_;  ///< by the stream that the memory went back to
   std::unordered_map<const void*, Graph> graphs_;
 };
 

@@ -27,7 +27,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     former.sa_handler(signal);
   } else {
-    // The access is made again, and ends the program as it would have. A signal that someone sent comes once.
+    // The access is made again, and ends the program as it would have. A signal that someone sent
+    // comes once.
     ::sigaction(signal, &former, nullptr);
     if (info->si_code <= 0) ::raise(signal);
   }
@@ -36,7 +37,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 void handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
   const bool is_fault = info->si_code > 0;  // the kernel's own, not sent
-  const bool again = is_fault && ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
+  const bool again =
+      is_fault && ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
   errno = error;
   if (!again) pass_on(signal, info, context);
 }
@@ -48,8 +50,8 @@ void handle_faults(FaultFunction function) {
   ours = function;
   struct sigaction action = {};
   action.sa_sigaction = handle;
-  // A report takes locks and memory, which is fine here: the fault came from the program's own access to memory that
-  // neither malloc nor the checker holds, and never from within them.
+  // A report takes locks and memory, which is fine here: the fault came from the program's own
+  // access to memory that neither malloc nor the checker holds, and never from within them.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGSEGV, &action, &former);

@@ -5,8 +5,8 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Called on the thread that faulted. True: the memory is open now, and the access is made again. False: not our memory, or
-/// nothing can be done; whoever handled SIGSEGV before does so now.
+/// Called on the thread that faulted. True: the memory is open now, and the access is made again.
+/// False: not our memory, or nothing can be done; whoever handled SIGSEGV before does so now.
 using FaultFunction = bool (*)(std::uintptr_t address, bool writes);
 
 /// Once in a process; handlers that others install later come first.

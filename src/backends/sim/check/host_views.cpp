@@ -19,7 +19,8 @@ void allow(std::uintptr_t low, std::uintptr_t high, int what) {
 void HostViews::protect(const Closed& closed) const {
   // Another copy may write to a part of it.
   bool written = closed.copy.written;
-  for (const auto& other : closed_) written |= other.copy.written && other.low < closed.high && closed.low < other.high;
+  for (const auto& other : closed_)
+    written |= other.copy.written && other.low < closed.high && closed.low < other.high;
   allow(closed.low, closed.high, written ? PROT_NONE : PROT_READ);
 }
 
@@ -48,19 +49,23 @@ void HostViews::open_where(Done done) {
 
 void HostViews::open_known(const Detector& detector) {
   const std::lock_guard lock(mutex_);
-  open_where([&](const Closed& closed) { return detector.known_by_host(closed.copy.stream, closed.copy.time); });
+  open_where([&](const Closed& closed) {
+    return detector.known_by_host(closed.copy.stream, closed.copy.time);
+  });
 }
 
 void HostViews::open(std::uintptr_t address, std::size_t bytes) {
   const std::lock_guard lock(mutex_);
-  open_where([&](const Closed& closed) { return closed.low < address + bytes && address < closed.high; });
+  open_where(
+      [&](const Closed& closed) { return closed.low < address + bytes && address < closed.high; });
 }
 
 std::optional<Use> HostViews::touched(std::uintptr_t address, bool writes) {
   const std::lock_guard lock(mutex_);
   std::optional<Use> disturbed;
   for (const auto& closed : closed_)
-    if (address >= closed.low && address < closed.high && (writes || closed.copy.written)) disturbed = closed.copy;
+    if (address >= closed.low && address < closed.high && (writes || closed.copy.written))
+      disturbed = closed.copy;
   open_where([&](const Closed& closed) { return address >= closed.low && address < closed.high; });
   return disturbed;
 }

@@ -1,4 +1,5 @@
-// Pinned memory of which a copy is on its way: the program's view is closed, so that touching it is a fault. No torch.
+// Pinned memory of which a copy is on its way: the program's view is closed, so that touching it is
+// a fault. No torch.
 #pragma once
 
 #include <mutex>
@@ -9,8 +10,8 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Thread-safe. Whole pages are closed, for reading too when the copy writes to them. A tensor that is only a part of its
-/// memory keeps those pages open that hold other parts as well.
+/// Thread-safe. Whole pages are closed, for reading too when the copy writes to them. A tensor that
+/// is only a part of its memory keeps those pages open that hold other parts as well.
 class HostViews {
  public:
   /// `copy.region` are addresses of the program's view; `whole`: nothing else is in its memory.
@@ -19,7 +20,8 @@ class HostViews {
   void open_known(const Detector& detector);
   /// Opens all in [address, address + bytes), for another user.
   void open(std::uintptr_t address, std::size_t bytes);
-  /// The copy that a touch of `address` would disturb, and opens its pages; none for memory that is not closed.
+  /// The copy that a touch of `address` would disturb, and opens its pages; none for memory that is
+  /// not closed.
   std::optional<Use> touched(std::uintptr_t address, bool writes);
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }

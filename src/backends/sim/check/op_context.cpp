@@ -1,4 +1,5 @@
-// LibTorch is built without assertions; with them RecordFunction, which it fills, would have a member more here than there.
+// LibTorch is built without assertions; with them RecordFunction, which it fills, would have a
+// member more here than there.
 #ifndef NDEBUG
 #define NDEBUG
 #endif
@@ -52,13 +53,14 @@ std::function<void(const Refusal&)>& on_refused() {
 
 /// Ops that take tensors of several devices, or index tensors of the host.
 bool may_mix(const char* op, bool on_host_and_one_device) {
-  static constexpr const char* kCopies[] = {"aten::copy_",         "aten::_copy_from", "aten::_copy_from_and_resize",
-                                            "aten::_to_copy",      "aten::to",         "aten::set_",
-                                            "aten::_foreach_copy_"};
-  static constexpr const char* kIndices[] = {
-      "aten::index",         "aten::index_put",         "aten::index_put_",   "aten::_index_put_impl_",
-      "aten::_unsafe_index", "aten::_unsafe_index_put", "aten::tensor_split", "aten::_ctc_loss",
-      "aten::ctc_loss"};
+  static constexpr const char* kCopies[] = {
+      "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::_to_copy",
+      "aten::to",    "aten::set_",       "aten::_foreach_copy_"};
+  static constexpr const char* kIndices[] = {"aten::index",         "aten::index_put",
+                                             "aten::index_put_",    "aten::_index_put_impl_",
+                                             "aten::_unsafe_index", "aten::_unsafe_index_put",
+                                             "aten::tensor_split",  "aten::_ctc_loss",
+                                             "aten::ctc_loss"};
   for (const auto* name : kCopies)
     if (std::strcmp(op, name) == 0) return true;
   if (on_host_and_one_device)
@@ -104,12 +106,14 @@ struct Devices {
 void describe(const c10::IValue& value, std::string& out) {
   if (value.isTensor() && value.toTensor().defined()) {
     if (!out.empty()) out += ", ";
-    out += shape_text(region_of(*value.toTensor().unsafeGetTensorImpl())) + " on " + value.toTensor().device().str();
+    out += shape_text(region_of(*value.toTensor().unsafeGetTensorImpl())) + " on " +
+           value.toTensor().device().str();
   } else if (value.isList() && out.size() < 400) {
     for (const auto& each : value.toListRef())
       if (each.isTensor()) describe(each, out);
   } else if (value.isStream()) {
-    out += (out.empty() ? "" : ", ") + std::string("a stream of ") + value.toStream().device().str();
+    out +=
+        (out.empty() ? "" : ", ") + std::string("a stream of ") + value.toStream().device().str();
   }
 }
 
@@ -117,13 +121,14 @@ void describe(const c10::IValue& value, std::string& out) {
 std::atomic<bool> python_waits{false};
 
 void refused_by_python(const char* device_type) {
-  on_refused()({.other_accelerator = true, .op = current_op(), .tensors = {}, .device = device_type});
+  on_refused()(
+      {.other_accelerator = true, .op = current_op(), .tensors = {}, .device = device_type});
 }
 
 void start_watching_python() {
   python_waits = false;
-  if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(), &refused_by_python,
-                    &python_failed))
+  if (!watch_python(c10::DeviceTypeName(runtime().type, /*lower_case=*/true).c_str(),
+                    &refused_by_python, &python_failed))
     python_waits = true;
 }
 
@@ -133,11 +138,16 @@ std::unique_ptr<at::ObserverContext> begin_op(const at::RecordFunction& function
   const auto depth = stack.depth++;
   if (depth >= stack.frames.size()) return nullptr;
   auto& frame = stack.frames[depth];
-  frame = {.op = function.name(), .several_devices = false, .other_accelerator = false, .tensors = {}, .device = {}};
+  frame = {.op = function.name(),
+           .several_devices = false,
+           .other_accelerator = false,
+           .tensors = {},
+           .device = {}};
   Devices devices;
   for (const auto& value : function.inputs()) devices.add(value);
   frame.other_accelerator = devices.other.has_value();
-  frame.several_devices = devices.several() && !may_mix(frame.op, (devices.ours & (devices.ours - 1)) == 0);
+  frame.several_devices =
+      devices.several() && !may_mix(frame.op, (devices.ours & (devices.ours - 1)) == 0);
   if (frame.other_accelerator || frame.several_devices) {
     frame.tensors = new std::string;
     for (const auto& value : function.inputs()) describe(value, *frame.tensors);
@@ -186,8 +196,9 @@ void expect_error() noexcept { ops().expect_error = true; }
 void watch_ops(std::function<void(const Refusal&)> refused) {
   on_refused() = std::move(refused);
   start_watching_python();
-  at::addGlobalCallback(
-      at::RecordFunctionCallback(&begin_op, &end_op).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+  at::addGlobalCallback(at::RecordFunctionCallback(&begin_op, &end_op)
+                            .needsInputs(true)
+                            .scopes({at::RecordScope::FUNCTION}));
   c10::SetStackTraceFetcher(std::function<c10::Backtrace()>([] {
     error_was_made();
     return c10::get_lazy_backtrace(/*frames_to_skip=*/1);

@@ -11,13 +11,15 @@ std::string current_op();
 
 /// An op that torch or the simulator refused.
 struct Refusal {
-  bool other_accelerator = false;  ///< it names a device of another type; else its tensors are on several devices
+  bool other_accelerator =
+      false;  ///< it names a device of another type; else its tensors are on several devices
   std::string op;
   std::string tensors;  ///< "float32 [2, 3] on sim:0, int64 [4] on cpu"
   std::string device;   ///< "xpu:0", for other_accelerator
 };
 
-/// From now on each op is watched. `refused` is called where torch makes an error in such an op, before it is thrown.
+/// From now on each op is watched. `refused` is called where torch makes an error in such an op,
+/// before it is thrown.
 void watch_ops(std::function<void(const Refusal&)> refused);
 
 /// The next error of this thread has another reason, which was reported.

@@ -16,17 +16,23 @@ struct Words {
 // In the order of Kind.
 constexpr std::array<Words, 7> kWords{{
     {"host_access", "host access to device memory",
-     "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the device"},
-    {"wrong_device", "tensor on the wrong device", "move the tensors to one device first (tensor.to(device))"},
+     "copy the tensor to the host first (tensor.cpu(), item()), or run the code as an op on the "
+     "device"},
+    {"wrong_device", "tensor on the wrong device",
+     "move the tensors to one device first (tensor.to(device))"},
     {"not_synchronized", "host uses pinned memory before the copy has ended",
      "wait first: synchronize the stream or the device, or an event recorded after the copy"},
     {"unordered_streams", "use on two streams that nothing orders",
-     "record an event on the first stream and let the second wait for it (stream.wait_stream, event.wait)"},
+     "record an event on the first stream and let the second wait for it (stream.wait_stream, "
+     "event.wait)"},
     {"freed_in_use", "memory freed while it is in use",
-     "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that work is waited for"},
-    {"memory_limit", "more memory than the device has", "use less memory, free tensors earlier, or raise SIM_MEMORY"},
+     "call tensor.record_stream(stream) for the stream that uses it, or keep the tensor until that "
+     "work is waited for"},
+    {"memory_limit", "more memory than the device has",
+     "use less memory, free tensors earlier, or raise SIM_MEMORY"},
     {"other_accelerator", "device of another accelerator",
-     "take the device from get_accelerator() (device_name(), current_device_name()) or from a tensor"},
+     "take the device from get_accelerator() (device_name(), current_device_name()) or from a "
+     "tensor"},
 }};
 
 const Words& words(Kind kind) { return kWords[static_cast<std::size_t>(kind)]; }
@@ -55,16 +61,19 @@ std::string list(const std::vector<std::string>& values) {
 }
 
 std::string json(const Part& part) {
-  return "{\"op\": " + quoted(part.op) + ", \"stream\": " + quoted(part.stream) + ", \"shape\": " + quoted(part.shape) +
-         ", \"stack\": " + list(part.stack) + "}";
+  return "{\"op\": " + quoted(part.op) + ", \"stream\": " + quoted(part.stream) +
+         ", \"shape\": " + quoted(part.shape) + ", \"stack\": " + list(part.stack) + "}";
 }
 
 std::string json(const Problem& problem) {
-  std::string out = std::string("{\"kind\": ") + quoted(name(problem.kind)) + ", \"what\": " + quoted(problem.what) +
-                    ", \"op\": " + quoted(problem.now.op) + ", \"stream\": " + quoted(problem.now.stream) +
-                    ", \"shape\": " + quoted(problem.now.shape) + ", \"stack\": " + list(problem.now.stack);
+  std::string out = std::string("{\"kind\": ") + quoted(name(problem.kind)) +
+                    ", \"what\": " + quoted(problem.what) + ", \"op\": " + quoted(problem.now.op) +
+                    ", \"stream\": " + quoted(problem.now.stream) +
+                    ", \"shape\": " + quoted(problem.now.shape) +
+                    ", \"stack\": " + list(problem.now.stack);
   if (!problem.before.op.empty()) out += ", \"before\": " + json(problem.before);
-  return out + ", \"remedy\": " + quoted(remedy(problem.kind)) + ", \"seen\": " + std::to_string(problem.seen) + "}";
+  return out + ", \"remedy\": " + quoted(remedy(problem.kind)) +
+         ", \"seen\": " + std::to_string(problem.seen) + "}";
 }
 
 void add_part(std::string& out, const char* label, const Part& part) {
@@ -87,7 +96,8 @@ const char* title(Kind kind) noexcept { return words(kind).title; }
 const char* remedy(Kind kind) noexcept { return words(kind).remedy; }
 
 std::string text(const Problem& problem) {
-  std::string out = std::string("anyaccel: sim check: ") + title(problem.kind) + " (" + name(problem.kind) + ")\n";
+  std::string out = std::string("anyaccel: sim check: ") + title(problem.kind) + " (" +
+                    name(problem.kind) + ")\n";
   out += "  " + problem.what + "\n";
   add_part(out, "op:     ", problem.now);
   if (!problem.before.op.empty()) add_part(out, "before: ", problem.before);
@@ -103,8 +113,8 @@ std::string json(const std::vector<Problem>& problems, const std::vector<Problem
     for (const auto& problem : all) out += (&problem == all.data() ? "\n" : ",\n") + json(problem);
     return out;
   };
-  return "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [" + lines(problems) + "], \"notes\": [" +
-         lines(notes) + "]}\n";
+  return "{\"tool\": \"anyaccel sim check\", \"version\": 1, \"problems\": [" + lines(problems) +
+         "], \"notes\": [" + lines(notes) + "]}\n";
 }
 
 }  // namespace anyaccel::backends::sim::checking

@@ -36,8 +36,9 @@ struct Problem {
   Kind kind = Kind::host_access;
   std::string what;  ///< one sentence
   Part now;
-  Part before = {};        ///< the other side; without an op where there is none
-  std::size_t place = 0;   ///< place in the program; the same place, ops and streams mean the same problem
+  Part before = {};  ///< the other side; without an op where there is none
+  std::size_t place =
+      0;  ///< place in the program; the same place, ops and streams mean the same problem
   std::uint64_t seen = 1;  ///< number of occurrences
 };
 

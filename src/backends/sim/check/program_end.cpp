@@ -42,7 +42,8 @@ void watch_program_end(void (*ended)(bool failed, Uncaught uncaught)) {
   on_end = ended;
   terminate_before = std::set_terminate(&on_terminate);
   // Unlike atexit(), on_exit() passes the exit status.
-  ::on_exit([](int status, void* /*unused*/) { on_end(status != 0, python_uncaught.load()); }, nullptr);
+  ::on_exit([](int status, void* /*unused*/) { on_end(status != 0, python_uncaught.load()); },
+            nullptr);
 }
 
 void python_failed(int out_of_memory) noexcept {

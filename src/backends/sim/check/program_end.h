@@ -1,4 +1,5 @@
-// Detects how the program ends, because only the end shows whether the program handled an out-of-memory error.
+// Detects how the program ends, because only the end shows whether the program handled an
+// out-of-memory error.
 #pragma once
 
 namespace anyaccel::backends::sim::checking {
@@ -9,9 +10,9 @@ enum class Uncaught {
   other,
 };
 
-/// Registers `ended`, which is called once: at a normal exit after Python's finalization, or when an uncaught C++
-/// exception terminates the program, but not when a signal or _exit() ends it. `failed`: the exit status is not 0. Call
-/// it once.
+/// Registers `ended`, which is called once: at a normal exit after Python's finalization, or when
+/// an uncaught C++ exception terminates the program, but not when a signal or _exit() ends it.
+/// `failed`: the exit status is not 0. Call it once.
 void watch_program_end(void (*ended)(bool failed, Uncaught uncaught));
 
 /// Records the uncaught exception that Python printed. `out_of_memory` is 0 or 1.

@@ -9,7 +9,8 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-// Each device type's module starts the device in _lazy_init(), which raises where the type is not there.
+// Each device type's module starts the device in _lazy_init(), which raises where the type is not
+// there.
 constexpr const char* kProgram = R"(
 def _anyaccel_watch_names(own, address):
     import ctypes, sys
@@ -72,19 +73,21 @@ bool watch_python(const char* own, NameFunction refused, UncaughtFunction uncaug
   const auto module_dict = find<void* (*)()>("PyImport_GetModuleDict");
   const auto get_item = find<void* (*)(void*, const char*)>("PyDict_GetItemString");
   const auto has_attribute = find<int (*)(void*, const char*)>("PyObject_HasAttrString");
-  if (is_running == nullptr || thread_state == nullptr || lock == nullptr || unlock == nullptr || run == nullptr ||
-      module_dict == nullptr || get_item == nullptr || has_attribute == nullptr || is_running() == 0)
+  if (is_running == nullptr || thread_state == nullptr || lock == nullptr || unlock == nullptr ||
+      run == nullptr || module_dict == nullptr || get_item == nullptr || has_attribute == nullptr ||
+      is_running() == 0)
     return true;
   // A stream's worker must not wait for Python, which may wait for that stream.
   if (thread_state() == nullptr) return false;
   const int state = lock();
   void* torch = get_item(module_dict(), "torch");
   // The last that torch defines: before, it is still being imported.
-  const bool ready =
-      torch != nullptr && has_attribute(torch, "_register_device_module") != 0 && has_attribute(torch, "compile") != 0;
+  const bool ready = torch != nullptr && has_attribute(torch, "_register_device_module") != 0 &&
+                     has_attribute(torch, "compile") != 0;
   if (ready) {
     const auto call = std::string(kProgram) + "_anyaccel_watch_names('" + own + "', " +
-                      std::to_string(reinterpret_cast<std::uintptr_t>(refused)) + ")\n_anyaccel_watch_uncaught(" +
+                      std::to_string(reinterpret_cast<std::uintptr_t>(refused)) +
+                      ")\n_anyaccel_watch_uncaught(" +
                       std::to_string(reinterpret_cast<std::uintptr_t>(uncaught)) +
                       ")\ndel _anyaccel_watch_names, _anyaccel_watch_uncaught\n";
     run(call.c_str(), nullptr);

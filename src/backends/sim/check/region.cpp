@@ -18,7 +18,8 @@ bool runs_of(const Region& region, std::vector<Run>& runs) {
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size: widest first
   for (int i = 0; i < region.dims; ++i)
-    if (region.sizes[i] > 1 && region.strides[i] != 0) dims.emplace_back(region.strides[i], region.sizes[i]);
+    if (region.sizes[i] > 1 && region.strides[i] != 0)
+      dims.emplace_back(region.strides[i], region.sizes[i]);
   std::sort(dims.rbegin(), dims.rend());
   std::int64_t length = 1;
   while (!dims.empty() && dims.back().first == length) {
@@ -65,7 +66,8 @@ bool overlap(const Region& a, const Region& b) {
 std::string shape_text(const Region& region) {
   if (*region.type == '\0') return std::to_string(region.high - region.low) + " bytes";
   std::string text = std::string(region.type) + " [";
-  for (int i = 0; i < region.dims; ++i) text += (i == 0 ? "" : ", ") + std::to_string(region.sizes[i]);
+  for (int i = 0; i < region.dims; ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(region.sizes[i]);
   return text + "]";
 }
 

@@ -8,21 +8,24 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Bytes of one tensor: all of [low, high) when dense, else the items that sizes and strides name from `low` on.
+/// Bytes of one tensor: all of [low, high) when dense, else the items that sizes and strides name
+/// from `low` on.
 struct Region {
   static constexpr int kMaxDims = 6;
 
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   std::uint32_t item = 1;  ///< bytes of an item
-  std::uint8_t dims = 0;   ///< entries of `sizes`; tensors of more dimensions have none and count as dense
+  std::uint8_t dims =
+      0;  ///< entries of `sizes`; tensors of more dimensions have none and count as dense
   bool dense = true;
   const char* type = "";  ///< "float32"; lives for ever
   std::array<std::int64_t, kMaxDims> sizes{};
   std::array<std::int64_t, kMaxDims> strides{};  ///< in items
 };
 
-/// True when a byte is in both. Exact but for tensors of very many separate pieces, which overlap where their ends do.
+/// True when a byte is in both. Exact but for tensors of very many separate pieces, which overlap
+/// where their ends do.
 bool overlap(const Region& a, const Region& b);
 
 /// True when `outer` surely has all bytes of `inner`.

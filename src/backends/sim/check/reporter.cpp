@@ -25,7 +25,8 @@ void write_all(int file, const std::string& text) {
 }
 
 std::string with_process(std::string name) {
-  if (const auto at = name.find("%p"); at != std::string::npos) name.replace(at, 2, std::to_string(::getpid()));
+  if (const auto at = name.find("%p"); at != std::string::npos)
+    name.replace(at, 2, std::to_string(::getpid()));
   return name;
 }
 
@@ -121,14 +122,16 @@ void Reporter::finish() {
   std::uint64_t handled = 0;
   for (const auto& note : notes_) handled += note.seen;
   if (handled != 0)
-    write_all(STDERR_FILENO, "anyaccel: sim check: note: the program handled " + std::to_string(handled) +
-                                 (handled == 1 ? " error" : " errors") + "; the first: " + notes_.front().what + "\n");
+    write_all(STDERR_FILENO, "anyaccel: sim check: note: the program handled " +
+                                 std::to_string(handled) + (handled == 1 ? " error" : " errors") +
+                                 "; the first: " + notes_.front().what + "\n");
   if (problems_.empty()) return;
   std::uint64_t seen = left_out_;
   for (const auto& problem : problems_) seen += problem.seen;
   write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(problems_.size()) +
-                               (problems_.size() == 1 ? " problem" : " problems") + ", seen " + std::to_string(seen) +
-                               (seen == 1 ? " time" : " times") + (left_out_ != 0 ? ", more were left out" : "") +
+                               (problems_.size() == 1 ? " problem" : " problems") + ", seen " +
+                               std::to_string(seen) + (seen == 1 ? " time" : " times") +
+                               (left_out_ != 0 ? ", more were left out" : "") +
                                "; each is above\n");
 }
 
@@ -142,7 +145,8 @@ void Reporter::write_file() const {
     written = ::close(file) == 0 && ::rename(draft.c_str(), file_.c_str()) == 0;
   }
   if (!written)
-    write_all(STDERR_FILENO, "anyaccel: sim check: cannot write " + file_ + ": " + std::strerror(errno) + "\n");
+    write_all(STDERR_FILENO,
+              "anyaccel: sim check: cannot write " + file_ + ": " + std::strerror(errno) + "\n");
 }
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,4 +1,5 @@
-// Where problems go: standard error, a JSON file, and, when asked for, the end of the program. No torch.
+// Where problems go: standard error, a JSON file, and, when asked for, the end of the program. No
+// torch.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +15,12 @@ namespace anyaccel::backends::sim::checking {
 /// Thread-safe. Only the process that made it writes the file.
 class Reporter {
  public:
-  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem ends the program (SIGABRT).
+  /// `json_file`: empty for none; "%p" becomes the process id. `aborts`: a problem ends the program
+  /// (SIGABRT).
   Reporter(bool aborts, const std::string& json_file);
 
-  /// Counts a repeated problem and returns true, or returns false for a new one. The problem's stack may be missing.
+  /// Counts a repeated problem and returns true, or returns false for a new one. The problem's
+  /// stack may be missing.
   bool count(const Problem& problem);
   /// Like count(), for a note.
   bool count_note(const Problem& problem);
@@ -25,7 +28,8 @@ class Reporter {
   void note(Problem problem);
   /// Reports the last note as a problem, because the program did not handle that error.
   void report_last_note();
-  /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program may crash next.
+  /// Prints a new problem, or counts a repeated one. Writes the file each time, because the program
+  /// may crash next.
   void report(Problem problem);
   std::vector<Problem> problems() const;
   std::vector<Problem> notes() const;

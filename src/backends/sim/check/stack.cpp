@@ -55,7 +55,8 @@ std::string frame_text(void* address, const Dl_info& info, bool of_program) {
   const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
   const std::string place = std::string(" (") + file_name(info.dli_fname) + ")";
   if (info.dli_sname != nullptr)
-    return demangled(info.dli_sname) + " + " + in_hex(at - reinterpret_cast<std::uintptr_t>(info.dli_saddr)) + place;
+    return demangled(info.dli_sname) + " + " +
+           in_hex(at - reinterpret_cast<std::uintptr_t>(info.dli_saddr)) + place;
   if (is_torch(file_name(info.dli_fname))) return {};
   const auto symbol = symbol_in_file(of_program ? "/proc/self/exe" : info.dli_fname, at - base - 1);
   if (symbol.name.empty()) return in_hex(at - base) + place;
@@ -72,12 +73,14 @@ void* program_base() {
   return base;
 }
 
-/// What Python's faulthandler prints, by the function that it uses itself: it needs no lock and takes no memory.
+/// What Python's faulthandler prints, by the function that it uses itself: it needs no lock and
+/// takes no memory.
 std::vector<std::string> python_stack() {
   using Dump = void (*)(int, void*);
   using State = void* (*)();
   static const auto dump = reinterpret_cast<Dump>(::dlsym(RTLD_DEFAULT, "_Py_DumpTraceback"));
-  static const auto state = reinterpret_cast<State>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
+  static const auto state =
+      reinterpret_cast<State>(::dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
   std::vector<std::string> lines;
   if (dump == nullptr || state == nullptr || state() == nullptr) return lines;
   const int file = ::memfd_create("anyaccel-stack", MFD_CLOEXEC);
@@ -90,7 +93,8 @@ std::vector<std::string> python_stack() {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     const auto first = line.find_first_not_of(' ');
-    if (first != std::string::npos && line.rfind("Stack (most", 0) != 0) lines.push_back(line.substr(first));
+    if (first != std::string::npos && line.rfind("Stack (most", 0) != 0)
+      lines.push_back(line.substr(first));
   }
   return lines;
 }

@@ -21,8 +21,8 @@ Stack capture_stack();
 /// The same for the same place in a program. Takes microseconds; names take milliseconds.
 std::size_t place(const Stack& stack);
 
-/// "#0 function + 0x1f (library)" for each, from the first frame outside of the simulator on, at most 40; the interpreter's
-/// first.
+/// "#0 function + 0x1f (library)" for each, from the first frame outside of the simulator on, at
+/// most 40; the interpreter's first.
 std::vector<std::string> stack_text(const Stack& stack);
 
 }  // namespace anyaccel::backends::sim::checking

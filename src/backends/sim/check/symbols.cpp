@@ -34,7 +34,8 @@ class Mapped {
 
   template <typename Type>
   const Type* at(std::uint64_t offset, std::uint64_t count = 1) const {
-    if (data_ == nullptr || offset > size_ || count > (size_ - offset) / sizeof(Type)) return nullptr;
+    if (data_ == nullptr || offset > size_ || count > (size_ - offset) / sizeof(Type))
+      return nullptr;
     if (offset % alignof(Type) != 0) return nullptr;
     return reinterpret_cast<const Type*>(data_ + offset);
   }
@@ -74,8 +75,10 @@ Symbol symbol_in_file(const std::string& name, std::uintptr_t address) {
     for (std::uint64_t s = 0; symbols != nullptr && s < count; ++s) {
       if (symbols[s].st_shndx == SHN_UNDEF) continue;
       const auto start = symbols[s].st_value - base;
-      if (ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC && address >= start && address < start + symbols[s].st_size)
-        return {.name = file.text(sections[table.sh_link].sh_offset + symbols[s].st_name), .start = start};
+      if (ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC && address >= start &&
+          address < start + symbols[s].st_size)
+        return {.name = file.text(sections[table.sh_link].sh_offset + symbols[s].st_name),
+                .start = start};
     }
   }
   return {};

@@ -1,4 +1,5 @@
-// Names of functions that a program keeps to itself: the dynamic linker does not know them, the file's table does. No torch.
+// Names of functions that a program keeps to itself: the dynamic linker does not know them, the
+// file's table does. No torch.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@ struct Symbol {
   std::uintptr_t start = 0;  ///< an address in the file, as `address` is
 };
 
-/// The function in the ELF file that `address` lies in, counted from where the file is loaded. Files without a table give
-/// nothing, as files that cannot be read do.
+/// The function in the ELF file that `address` lies in, counted from where the file is loaded.
+/// Files without a table give nothing, as files that cannot be read do.
 Symbol symbol_in_file(const std::string& file, std::uintptr_t address);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -12,7 +12,8 @@ const char* type_name(c10::ScalarType type) {
     auto* all = new std::vector<std::string>;
     for (int i = 0; i < static_cast<int>(c10::ScalarType::NumOptions); ++i) {
       const auto each = static_cast<c10::ScalarType>(i);
-      all->emplace_back(each == c10::ScalarType::Undefined ? "undefined" : c10::getDtypeNames(each).first);
+      all->emplace_back(each == c10::ScalarType::Undefined ? "undefined"
+                                                           : c10::getDtypeNames(each).first);
     }
     return all;
   }();
@@ -31,7 +32,9 @@ Region region_of(const c10::TensorImpl& tensor) {
   for (std::size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
   const auto offset = static_cast<std::uintptr_t>(tensor.storage_offset()) * region.item;
   region.low = reinterpret_cast<std::uintptr_t>(tensor.unsafe_storage().data()) + offset;
-  region.high = tensor.numel() == 0 ? region.low : region.low + static_cast<std::uintptr_t>(last + 1) * region.item;
+  region.high = tensor.numel() == 0
+                    ? region.low
+                    : region.low + static_cast<std::uintptr_t>(last + 1) * region.item;
   region.dims = 0;
   if (sizes.size() <= Region::kMaxDims) {
     region.dims = static_cast<std::uint8_t>(sizes.size());

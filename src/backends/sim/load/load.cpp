@@ -1,5 +1,6 @@
-// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. For programs that do not call AnyAccel:
-// `torch.ops.load_library(path)` or `ctypes.CDLL(path)`, before `import torch` where torch looks at the type while it starts.
+// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. For programs that
+// do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`, before `import
+// torch` where torch looks at the type while it starts.
 #include <cstdlib>
 #include <string>
 
@@ -9,7 +10,8 @@
 
 namespace {
 
-/// Why it did not start; empty when it did. An exception would end the process that opens the library.
+/// Why it did not start; empty when it did. An exception would end the process that opens the
+/// library.
 const std::string& failure() {
   static const std::string text = [] {
     try {

@@ -19,7 +19,8 @@ int parallel_ranks(const ParallelOptions& options) {
   const std::string started = std::to_string(started_ranks());
   const std::string& text = options.ranks;
   const std::string number = !text.empty() && text != "auto" ? text : started;
-  const bool digits = number.find_first_not_of("0123456789") == std::string::npos && number.size() < 5;
+  const bool digits =
+      number.find_first_not_of("0123456789") == std::string::npos && number.size() < 5;
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
@@ -64,16 +65,19 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
                   "Number of tensor-parallel ranks, or auto: all ranks of anyaccel launch")
       ->type_name("N");
   command
-      .add_option("--tp-plan", options.plan_file,
-                  "JSON file that maps weight name patterns to column, row, vocabulary or replicated")
+      .add_option(
+          "--tp-plan", options.plan_file,
+          "JSON file that maps weight name patterns to column, row, vocabulary or replicated")
       ->type_name("FILE");
-  command.add_flag("--plan", options.plan,
-                   "Print each rank's part of every weight, with --quantize also its format, and exit");
+  command.add_flag(
+      "--plan", options.plan,
+      "Print each rank's part of every weight, with --quantize also its format, and exit");
   command.add_flag("--self-check", options.self_check,
                    "First compare the logits of all ranks with those of a single rank");
 }
 
-void print_plan(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options, bool json) {
+void print_plan(const std::string& folder, const llm::LoadOptions& load,
+                const ParallelOptions& options, bool json) {
   const auto plan = llm::parallel_plan(folder, parallel_ranks(options), options.plan_file, load);
   if (json) {
     auto out = nlohmann::ordered_json::array();
@@ -101,13 +105,15 @@ void print_plan(const std::string& folder, const llm::LoadOptions& load, const P
   std::cout << std::flush;
 }
 
-llm::Model load_model(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options) {
+llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
+                      const ParallelOptions& options) {
   if (options.ranks.empty() || parallel_ranks(options) == 1) return llm::Model::load(folder, load);
   return llm::Model::load_parallel(folder, load, options.plan_file);
 }
 
-void self_check(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options,
-                const llm::Model& model, const std::vector<std::int64_t>& prompt) {
+void self_check(const std::string& folder, const llm::LoadOptions& load,
+                const ParallelOptions& options, const llm::Model& model,
+                const std::vector<std::int64_t>& prompt) {
   const at::Tensor together = model.logits(prompt);
   double difference = 0, largest = 0;
   if (model.rank() == 0) {
@@ -121,9 +127,11 @@ void self_check(const std::string& folder, const llm::LoadOptions& load, const P
   if (model.rank() != 0) return;
   double share = model.quantized() ? 1e-3 : 1e-4;  // rows that meet integers are rounded to 16 bits
   if (model.dtype() != c10::kFloat) share = 5e-2;
-  std::cerr << "anyaccel: logits of " << model.ranks() << " ranks differ from those of one by at most " << difference
-            << ", the largest is " << largest;
-  if (const auto others = load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
+  std::cerr << "anyaccel: logits of " << model.ranks()
+            << " ranks differ from those of one by at most " << difference << ", the largest is "
+            << largest;
+  if (const auto others =
+          load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
     share = load.bits == 8 ? 5e-2 : 0.5;
     std::cerr << "; " << others << " weights have other groups than there (--plan)";
   }

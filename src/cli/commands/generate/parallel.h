@@ -23,14 +23,18 @@ struct ParallelOptions {
 void add_parallel_options(CLI::App& command, ParallelOptions& options);
 
 /// Prints what each rank would have of every weight of a folder's model.
-void print_plan(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options, bool json);
+void print_plan(const std::string& folder, const llm::LoadOptions& load,
+                const ParallelOptions& options, bool json);
 
 /// The model, or this rank's part of it.
-llm::Model load_model(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options);
+llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
+                      const ParallelOptions& options);
 
-/// The ranks' logits beside those of one rank with all weights, loaded the same way, on rank 0. Throws `device_error` when they differ by more
-/// than the order of sums explains, or, where weights became other integers than those of one rank, by more than these do.
-void self_check(const std::string& folder, const llm::LoadOptions& load, const ParallelOptions& options,
-                const llm::Model& model, const std::vector<std::int64_t>& prompt);
+/// The ranks' logits beside those of one rank with all weights, loaded the same way, on rank 0.
+/// Throws `device_error` when they differ by more than the order of sums explains, or, where
+/// weights became other integers than those of one rank, by more than these do.
+void self_check(const std::string& folder, const llm::LoadOptions& load,
+                const ParallelOptions& options, const llm::Model& model,
+                const std::vector<std::int64_t>& prompt);
 
 }  // namespace anyaccel::cli

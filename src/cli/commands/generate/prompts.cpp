@@ -16,7 +16,8 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
   const bool text = object.is_object() && object.contains("prompt");
   const bool ids = object.is_object() && object.contains("prompt_ids");
   if (object.is_discarded() || text == ids) {
-    prompt.error = R"(a line that begins with '{' must be a JSON object with "prompt" or "prompt_ids")";
+    prompt.error =
+        R"(a line that begins with '{' must be a JSON object with "prompt" or "prompt_ids")";
     return;
   }
   try {
@@ -28,7 +29,8 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
         if (!id.is_number_integer()) prompt.error = "\"prompt_ids\" is not a list of whole numbers";
     }
   } catch (const nlohmann::json::exception&) {
-    prompt.error = text ? "\"prompt\" is not a string" : "\"prompt_ids\" is not a list of whole numbers";
+    prompt.error =
+        text ? "\"prompt\" is not a string" : "\"prompt_ids\" is not a list of whole numbers";
   }
 }
 
@@ -46,14 +48,17 @@ std::vector<std::int64_t> parse_ids(const std::string& text) {
       used = 0;
     }
     if (used != word.size()) {
-      throw Error(
-          ErrorCode::invalid_argument, "generate",
-          {.what = "--prompt-ids are not whole numbers", .got = quoted_text(word), .want = "for example \"1 2 3\""});
+      throw Error(ErrorCode::invalid_argument, "generate",
+                  {.what = "--prompt-ids are not whole numbers",
+                   .got = quoted_text(word),
+                   .want = "for example \"1 2 3\""});
     }
   }
   if (ids.empty()) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--prompt-ids is empty", .got = quoted_text(text), .want = "for example \"1 2 3\""});
+                {.what = "--prompt-ids is empty",
+                 .got = quoted_text(text),
+                 .want = "for example \"1 2 3\""});
   }
   return ids;
 }

@@ -19,7 +19,8 @@ struct Prompt {
   std::string error;                             ///< why it is no prompt; empty: it is one
 };
 
-/// The lines of a file ("-": standard input, which only one rank can read), blank ones left out. A line that begins with
+/// The lines of a file ("-": standard input, which only one rank can read), blank ones left out. A
+/// line that begins with
 /// '{' is a JSON object with "prompt" or "prompt_ids", and every other line a text.
 std::vector<Prompt> read_prompts(const std::string& file, int ranks);
 

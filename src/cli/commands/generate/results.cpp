@@ -10,11 +10,14 @@ namespace anyaccel::cli {
 
 namespace {
 
-double rate(std::int64_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0; }
+double rate(std::int64_t tokens, double seconds) {
+  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+}
 
 }  // namespace
 
-nlohmann::ordered_json result_json(const llm::GenerateResult& result, std::optional<double> load_seconds) {
+nlohmann::ordered_json result_json(const llm::GenerateResult& result,
+                                   std::optional<double> load_seconds) {
   const auto tokens = static_cast<std::int64_t>(result.ids.size());
   const bool ended = result.finish == llm::FinishReason::end_of_text;
   // The first token is the prefill's; one that ends the text was computed and is not among the ids.
@@ -32,7 +35,8 @@ nlohmann::ordered_json result_json(const llm::GenerateResult& result, std::optio
       {"prefill_seconds", result.prefill_seconds},
       {"first_token_seconds", result.first_token_seconds},
       {"decode_seconds", result.decode_seconds},
-      {"prefill_tokens_per_second", rate(result.prompt_tokens - result.cached_tokens, result.prefill_seconds)},
+      {"prefill_tokens_per_second",
+       rate(result.prompt_tokens - result.cached_tokens, result.prefill_seconds)},
       {"decode_tokens_per_second", rate(decoded, result.decode_seconds)},
       {"tokens_per_second", rate(tokens, result.decode_seconds)}};
   if (load_seconds) out["load_seconds"] = *load_seconds;
@@ -45,12 +49,12 @@ std::string ids_text(const std::vector<std::int64_t>& ids) {
   return out;
 }
 
-void print_result(const Prompt& prompt, const llm::GenerateResult& result, const std::string& file, bool json,
-                  bool text) {
+void print_result(const Prompt& prompt, const llm::GenerateResult& result, const std::string& file,
+                  bool json, bool text) {
   const bool good = prompt.error.empty();
   if (!good) {
-    std::cerr << "anyaccel: error: " << (file == "-" ? "standard input" : file) << ", line " << prompt.line << ": "
-              << prompt.error << '\n';
+    std::cerr << "anyaccel: error: " << (file == "-" ? "standard input" : file) << ", line "
+              << prompt.line << ": " << prompt.error << '\n';
   }
   if (json) {
     nlohmann::ordered_json out = {{"line", prompt.line}};

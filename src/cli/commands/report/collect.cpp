@@ -60,7 +60,8 @@ Json versions() {
            {"libtorch_accelerator", torch_accelerator()},
            {"compiler", kCompiler}};
   utsname system{};
-  if (::uname(&system) == 0) out["system"] = std::string(system.sysname) + " " + system.release + " " + system.machine;
+  if (::uname(&system) == 0)
+    out["system"] = std::string(system.sysname) + " " + system.release + " " + system.machine;
   return out;
 }
 
@@ -108,7 +109,8 @@ Json device(Json& report, const Accelerator& accelerator, DeviceIndex index) {
     out["multi_processor_count"] = number_or_null(properties.multi_processor_count);
     out["numa_node"] = number_or_null(properties.numa_node);
     out["capability"] = nullptr;
-    if (const auto pair = properties.compute_capability) out["capability"] = {pair->first, pair->second};
+    if (const auto pair = properties.compute_capability)
+      out["capability"] = {pair->first, pair->second};
   } catch (const std::exception& error) {
     report["problems"].push_back(error.what());
   }
@@ -126,15 +128,17 @@ bool starts_with_one_of(const std::string& name, const std::vector<std::string>&
 
 /// Variables that are set and change what AnyAccel or LibTorch do here.
 Json environment(const Accelerator* accelerator) {
-  std::vector<std::string> prefixes{"ANYACCEL_",       "DS_",        "OMP_",       "KMP_",
-                                    "GOMP_",           "MKL_",       "DNNL_",      "ONEDNN_",
-                                    "ATEN_",           "TORCH",      "PYTORCH_",   "LD_PRELOAD",
-                                    "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_SIZE", "LOCAL_WORLD_SIZE",
-                                    "WORLD_SIZE",      "CCL_",       "MALLOC_"};
+  std::vector<std::string> prefixes{
+      "ANYACCEL_",       "DS_",        "OMP_",       "KMP_",
+      "GOMP_",           "MKL_",       "DNNL_",      "ONEDNN_",
+      "ATEN_",           "TORCH",      "PYTORCH_",   "LD_PRELOAD",
+      "LD_LIBRARY_PATH", "LOCAL_RANK", "LOCAL_SIZE", "LOCAL_WORLD_SIZE",
+      "WORLD_SIZE",      "CCL_",       "MALLOC_"};
   if (accelerator != nullptr) {
     for (const std::string& name : accelerator->export_envs()) prefixes.push_back(name);
     for (const std::string& name : accelerator->visible_devices_envs()) prefixes.push_back(name);
-    for (const auto& setting : accelerator->backend().traits().start_environment) prefixes.push_back(setting.name);
+    for (const auto& setting : accelerator->backend().traits().start_environment)
+      prefixes.push_back(setting.name);
   }
   std::set<std::string> lines;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
@@ -168,7 +172,8 @@ Json process_memory(Json& report, const Accelerator* accelerator) {
                    {"stack", limit(RLIMIT_STACK)}};
   const topology::MemoryAmount group = topology::control_group_memory();
   out["limits"]["control_group"] = nullptr;
-  if (group.total != topology::MemoryAmount::unlimited) out["limits"]["control_group"] = group.total;
+  if (group.total != topology::MemoryAmount::unlimited)
+    out["limits"]["control_group"] = group.total;
   return out;
 }
 
@@ -197,7 +202,8 @@ Json op_builders(const Accelerator& accelerator) {
   Json out = Json::array();
   for (const std::string& name : sdk::registered_op_builders(accelerator.name())) {
     const Compatibility answer = accelerator.create_op_builder(name)->is_compatible();
-    out.push_back({{"class_name", name}, {"compatible", answer.compatible}, {"reason", answer.reason}});
+    out.push_back(
+        {{"class_name", name}, {"compatible", answer.compatible}, {"reason", answer.reason}});
   }
   return out;
 }
@@ -216,8 +222,10 @@ Accelerator* try_accelerator() {
 Json collect_report() {
   Accelerator* accelerator = try_accelerator();
   const Detection found = detection();
-  Json report{
-      {"accelerator", nullptr}, {"reason", found.reason}, {"backends", backends(found)}, {"versions", versions()}};
+  Json report{{"accelerator", nullptr},
+              {"reason", found.reason},
+              {"backends", backends(found)},
+              {"versions", versions()}};
   report["plugins"] = plugin_list();
   report["problems"] = Json::array();
   if (accelerator != nullptr) {
@@ -225,13 +233,16 @@ Json collect_report() {
     report["devices"] = Json::array();
     for (DeviceIndex i = 0; i < accelerator->device_count(); ++i)
       report["devices"].push_back(device(report, *accelerator, i));
-    ask(report, report, "communication_backend", [&] { return accelerator->communication_backend_name(); });
-    ask(report, report, "communication_backend_reason", [] { return communication_backend_reason(); });
+    ask(report, report, "communication_backend",
+        [&] { return accelerator->communication_backend_name(); });
+    ask(report, report, "communication_backend_reason",
+        [] { return communication_backend_reason(); });
     ask(report, report, "compile_backend", [&] { return accelerator->get_compile_backend(); });
     report["start_environment"] = start_environment(*accelerator);
     ask(report, report, "op_builders", [&] { return op_builders(*accelerator); });
   }
-  report["host"] = {{"instruction_set", at::get_cpu_capability()}, {"threads", at::get_num_threads()}};
+  report["host"] = {{"instruction_set", at::get_cpu_capability()},
+                    {"threads", at::get_num_threads()}};
   report["topology"] = machine();
   report["memory"] = process_memory(report, accelerator);
   report["shared_memory"] = shared_memory();

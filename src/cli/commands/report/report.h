@@ -9,8 +9,9 @@ namespace anyaccel::cli {
 /// Keys in the order in which they are shown.
 using Json = nlohmann::ordered_json;
 
-/// Asks the accelerator, its devices and the operating system. Never throws for what they refuse: that value is
-/// null and the reason is added to "problems". Sizes are bytes; a limit that is not set is null.
+/// Asks the accelerator, its devices and the operating system. Never throws for what they refuse:
+/// that value is null and the reason is added to "problems". Sizes are bytes; a limit that is not
+/// set is null.
 Json collect_report();
 
 /// Lays the document out in lines of at most `width` columns (words longer than that stay whole).

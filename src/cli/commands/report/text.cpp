@@ -16,7 +16,8 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines{""};
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width) lines.emplace_back();
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > width)
+      lines.emplace_back();
     lines.back() += (lines.back().empty() ? "" : " ") + word;
   }
   return lines;
@@ -38,9 +39,11 @@ class Page {
       }
     for (const Row& row : rows) {
       std::string line = indent;
-      for (std::size_t i = 0; i + 1 < row.size(); ++i) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      for (std::size_t i = 0; i + 1 < row.size(); ++i)
+        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
       const std::size_t start = line.size();
-      for (const std::string& piece : wrapped(row.back(), std::max<std::size_t>(width_, start + 30) - start)) {
+      for (const std::string& piece :
+           wrapped(row.back(), std::max<std::size_t>(width_, start + 30) - start)) {
         line += piece;
         out_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
         line = std::string(start, ' ');
@@ -84,15 +87,19 @@ std::string device_line(const Json& device) {
     out += ", " + counted(device["multi_processor_count"], "compute unit");
   if (device.contains("numa_node") && device["numa_node"].is_number())
     out += ", NUMA node " + device["numa_node"].dump();
-  for (const auto& [key, label] : {std::pair{"uuid", "id "}, std::pair{"driver_version", "driver "}})
-    if (const auto text = text_or(device, key, ""); !text.empty()) out += std::string(", ") + label + text;
-  return out + ", " + bytes(device["total_memory"]) + " memory, " + bytes(device["available_memory"]) + " free";
+  for (const auto& [key, label] :
+       {std::pair{"uuid", "id "}, std::pair{"driver_version", "driver "}})
+    if (const auto text = text_or(device, key, ""); !text.empty())
+      out += std::string(", ") + label + text;
+  return out + ", " + bytes(device["total_memory"]) + " memory, " +
+         bytes(device["available_memory"]) + " free";
 }
 
 void devices(Page& page, const Json& report) {
   page.title("Devices");
   std::vector<Row> rows;
-  for (const Json& device : report["devices"]) rows.push_back({device["index"].dump(), device_line(device)});
+  for (const Json& device : report["devices"])
+    rows.push_back({device["index"].dump(), device_line(device)});
   page.table(rows);
 }
 
@@ -100,7 +107,8 @@ void devices(Page& page, const Json& report) {
 void dtypes(Page& page, const Json& report) {
   const Json& list = report["devices"];
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!list[i]["dtypes"].is_object() || (i > 0 && list[i]["dtypes"] == list[0]["dtypes"])) continue;
+    if (!list[i]["dtypes"].is_object() || (i > 0 && list[i]["dtypes"] == list[0]["dtypes"]))
+      continue;
     page.title(i == 0 ? "Data types" : "Data types of device " + list[i]["index"].dump());
     std::vector<Row> rows{{"type", "store", "compute", "fast", "reduce"}};
     for (const auto& [name, support] : list[i]["dtypes"].items()) {
@@ -113,7 +121,8 @@ void dtypes(Page& page, const Json& report) {
 }
 
 void chosen(Page& page, const Json& report) {
-  std::vector<Row> rows{{"accelerator", text_or(report, "accelerator", "none")}, {"reason", report["reason"]}};
+  std::vector<Row> rows{{"accelerator", text_or(report, "accelerator", "none")},
+                        {"reason", report["reason"]}};
   if (report.contains("devices")) {
     rows.push_back({"communication", text_or(report, "communication_backend", "unknown")});
     if (const auto why = text_or(report, "communication_backend_reason", ""); !why.empty())
@@ -127,8 +136,8 @@ void backends(Page& page, const Json& report) {
   page.title("Backends, in the order in which they are asked");
   std::vector<Row> rows{{"", "name", "verdict", "devices", "reason"}};
   for (const Json& backend : report["backends"])
-    rows.push_back({backend["name"] == report["accelerator"] ? "*" : "", backend["name"], backend["verdict"],
-                    backend["device_count"].dump(), backend["reason"]});
+    rows.push_back({backend["name"] == report["accelerator"] ? "*" : "", backend["name"],
+                    backend["verdict"], backend["device_count"].dump(), backend["reason"]});
   page.table(rows, "");
 }
 
@@ -149,23 +158,26 @@ void machine(Page& page, const Json& report) {
   const Json& topology = report["topology"];
   std::string nodes;
   for (const Json& node : topology["nodes"])
-    nodes += (nodes.empty() ? "node " : "; node ") + node["os_index"].dump() + " " + text_or(node, "kind", "") + " " +
-             bytes(node["memory"]) + " CPUs " + text_or(node, "cpus", "");
+    nodes += (nodes.empty() ? "node " : "; node ") + node["os_index"].dump() + " " +
+             text_or(node, "kind", "") + " " + bytes(node["memory"]) + " CPUs " +
+             text_or(node, "cpus", "");
   const Json& limits = report["memory"]["limits"];
   const Json& shared = report["shared_memory"];
-  page.table(
-      {{"processor", topology["cpu_model"].get<std::string>() + ", " + counted(topology["packages"], "package") + ", " +
-                         counted(topology["cores"], "core") + ", CPUs " + topology["cpus"].get<std::string>()},
-       {"memory nodes", nodes.empty() ? "unknown" : nodes},
-       {"instructions",
-        report["host"]["instruction_set"].get<std::string>() + ", " + counted(report["host"]["threads"], "thread")},
-       {"this process", bytes(report["memory"].value("rss", Json())) + " resident"},
-       {"limits", "address space " + bytes(limits["address_space"], "unlimited") + ", data " +
-                      bytes(limits["data"], "unlimited") + ", locked " + bytes(limits["locked"], "unlimited") +
-                      ", stack " + bytes(limits["stack"], "unlimited") + ", control group " +
-                      bytes(limits["control_group"], "unlimited")},
-       {"shared memory",
-        shared["path"].get<std::string>() + " " + bytes(shared["total"]) + ", " + bytes(shared["free"]) + " free"}});
+  page.table({{"processor", topology["cpu_model"].get<std::string>() + ", " +
+                                counted(topology["packages"], "package") + ", " +
+                                counted(topology["cores"], "core") + ", CPUs " +
+                                topology["cpus"].get<std::string>()},
+              {"memory nodes", nodes.empty() ? "unknown" : nodes},
+              {"instructions", report["host"]["instruction_set"].get<std::string>() + ", " +
+                                   counted(report["host"]["threads"], "thread")},
+              {"this process", bytes(report["memory"].value("rss", Json())) + " resident"},
+              {"limits", "address space " + bytes(limits["address_space"], "unlimited") +
+                             ", data " + bytes(limits["data"], "unlimited") + ", locked " +
+                             bytes(limits["locked"], "unlimited") + ", stack " +
+                             bytes(limits["stack"], "unlimited") + ", control group " +
+                             bytes(limits["control_group"], "unlimited")},
+              {"shared memory", shared["path"].get<std::string>() + " " + bytes(shared["total"]) +
+                                    ", " + bytes(shared["free"]) + " free"}});
 }
 
 void op_builders(Page& page, const Json& report) {
@@ -173,7 +185,8 @@ void op_builders(Page& page, const Json& report) {
   page.title("Op builders");
   std::vector<Row> rows;
   for (const Json& builder : report["op_builders"])
-    rows.push_back({builder["class_name"], builder["compatible"].get<bool>() ? "yes" : "no", builder["reason"]});
+    rows.push_back({builder["class_name"], builder["compatible"].get<bool>() ? "yes" : "no",
+                    builder["reason"]});
   if (rows.empty()) rows.push_back({"none registered for this accelerator"});
   page.table(rows);
 }
@@ -181,7 +194,8 @@ void op_builders(Page& page, const Json& report) {
 void environment(Page& page, const Json& report) {
   page.title("Environment");
   std::vector<Row> rows;
-  for (const auto& [name, value] : report["environment"].items()) rows.push_back({name, value.get<std::string>()});
+  for (const auto& [name, value] : report["environment"].items())
+    rows.push_back({name, value.get<std::string>()});
   if (rows.empty()) rows.push_back({"no variable that matters is set"});
   page.table(rows);
 }

@@ -7,10 +7,12 @@ namespace anyaccel::ops {
 namespace {
 
 template <typename T, int queries>
-__global__ void __launch_bounds__(attend_lanes) attend_kernel(const __grid_constant__ AttendCache launch) {
+__global__ void __launch_bounds__(attend_lanes)
+    attend_kernel(const __grid_constant__ AttendCache launch) {
   extern __shared__ uint4 memory[];
   const BlockThreads each;
-  AttendBlock<T, queries, BlockThreads>(launch, blockIdx.y, blockIdx.z, each, reinterpret_cast<char*>(memory))
+  AttendBlock<T, queries, BlockThreads>(launch, blockIdx.y, blockIdx.z, each,
+                                        reinterpret_cast<char*>(memory))
       .run(blockIdx.x, gridDim.x);
 }
 
@@ -32,15 +34,16 @@ const char* cuda_attend_cache(const AttendCache& launch, void* stream) {
       const AttendGrid grid = attend_grid(launch, count);
       const AttendShared shared(static_cast<int>(launch.dim), sizeof(T), count);
       chunks = grid.chunks;
-      attend_kernel<T, count><<<dim3(static_cast<unsigned>(grid.chunks), static_cast<unsigned>(grid.groups),
-                                     static_cast<unsigned>(grid.rows)),
-                                attend_lanes, static_cast<std::size_t>(shared.bytes), queue>>>(launch);
+      attend_kernel<T, count>
+          <<<dim3(static_cast<unsigned>(grid.chunks), static_cast<unsigned>(grid.groups),
+                  static_cast<unsigned>(grid.rows)),
+             attend_lanes, static_cast<std::size_t>(shared.bytes), queue>>>(launch);
     });
   });
   const char* const problem = launch_error();
   if (problem || chunks < 2) return problem;
-  combine_kernel<<<dim3(static_cast<unsigned>(launch.heads), static_cast<unsigned>(launch.rows)), attend_lanes, 0,
-                   queue>>>(launch, chunks);
+  combine_kernel<<<dim3(static_cast<unsigned>(launch.heads), static_cast<unsigned>(launch.rows)),
+                   attend_lanes, 0, queue>>>(launch, chunks);
   return launch_error();
 }
 

@@ -1,9 +1,10 @@
-// What a block does in attention over a cache on CUDA: a chunk of the positions that a row sees, for the heads that share a key. For the
-// host too, whose tests run it.
+// What a block does in attention over a cache on CUDA: a chunk of the positions that a row sees,
+// for the heads that share a key. For the host too, whose tests run it.
 //
-// Keys of a tile go to shared memory, whose padded rows threads read without conflicts, a score for each; values are read where they lie,
-// neighbouring threads along a position. The softmax's greatest score and sum are carried from tile to tile. Where chunks begin depends on
-// nothing but the row's position, so its bits do not depend on other rows.
+// Keys of a tile go to shared memory, whose padded rows threads read without conflicts, a score for
+// each; values are read where they lie, neighbouring threads along a position. The softmax's
+// greatest score and sum are carried from tile to tile. Where chunks begin depends on nothing but
+// the row's position, so its bits do not depend on other rows.
 #pragma once
 
 #include <cmath>
@@ -68,20 +69,23 @@ void with_queries(const AttendCache& c, const Call& call) {
   call(Queries<max_queries>());
 }
 
-/// Floats of one chunk of a head in `partial`: its sums, then the greatest score and the sum of the shares.
+/// Floats of one chunk of a head in `partial`: its sums, then the greatest score and the sum of the
+/// shares.
 ANYACCEL_ON_BOTH std::int64_t partial_floats(const AttendCache& c) { return c.dim + 2; }
-ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::int64_t head, std::int64_t chunk,
-                                   std::int64_t chunks) {
+ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::int64_t head,
+                                   std::int64_t chunk, std::int64_t chunks) {
   return c.partial + ((row * c.heads + head) * chunks + chunk) * partial_floats(c);
 }
 
 /// Floats that `partial` needs at most, for rows that stand before `end`.
-inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::int64_t dim, std::int64_t end) {
+inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::int64_t dim,
+                                  std::int64_t end) {
   const std::int64_t chunks = (end + min_chunk - 1) / min_chunk;
   return chunks < 2 ? 0 : rows * heads * (chunks < max_chunks ? chunks : max_chunks) * (dim + 2);
 }
 
-/// Where things lie in a block's shared memory, in bytes, for heads of `dim` elements of `size` bytes.
+/// Where things lie in a block's shared memory, in bytes, for heads of `dim` elements of `size`
+/// bytes.
 struct AttendShared {
   int row, tile, keys, scores, maxima, bytes;  ///< row: of a padded key; tile: positions
 
@@ -100,8 +104,8 @@ struct AttendShared {
 template <typename T, int queries, typename Each>
 class AttendBlock {
  public:
-  ANYACCEL_ON_BOTH AttendBlock(const AttendCache& launch, std::int64_t group, std::int64_t at_row, const Each& phase,
-                               char* memory)
+  ANYACCEL_ON_BOTH AttendBlock(const AttendCache& launch, std::int64_t group, std::int64_t at_row,
+                               const Each& phase, char* memory)
       : c(launch),
         each(phase),
         row(at_row),
@@ -145,7 +149,8 @@ class AttendBlock {
     each([&](int lane) {
       for (int i = lane; i < queries * padded; i += attend_lanes) {
         const int q = i / padded, d = i % padded;
-        query[i] = q < count && d < dim ? c.queries[row * c.queries_row + (head + q) * c.dim + d] : 0.0F;
+        query[i] =
+            q < count && d < dim ? c.queries[row * c.queries_row + (head + q) * c.dim + d] : 0.0F;
       }
       if (lane < queries) {
         maximum[lane] = no_score<float>;
@@ -168,7 +173,8 @@ class AttendBlock {
       each([&](int lane) {
         if (lane >= parts * vectors) return;
         ANYACCEL_UNROLL
-        for (int i = 0; i < value_step; ++i) sums[lane * value_step + i] = mixed[lane].at[q * value_step + i];
+        for (int i = 0; i < value_step; ++i)
+          sums[lane * value_step + i] = mixed[lane].at[q * value_step + i];
       });
       each([&](int lane) { finish(lane, q, sums, chunk, own, chunks); });
     }
@@ -188,7 +194,8 @@ class AttendBlock {
     }
     for (int i = lane; i < there * padded; i += attend_lanes) {
       const int p = i / padded, d = i % padded;
-      reinterpret_cast<T*>(keys + p * shared.row)[d] = d < dim ? from[p * c.dim + d] : static_cast<T>(0.0F);
+      reinterpret_cast<T*>(keys + p * shared.row)[d] =
+          d < dim ? from[p * c.dim + d] : static_cast<T>(0.0F);
     }
   }
 
@@ -207,7 +214,8 @@ class AttendBlock {
           for (int k = 0; k < step; k += 4) {
             const Sixteen<float> four = load_sixteen<Reads::written>(with + d + k);
             ANYACCEL_UNROLL
-            for (int j = 0; j < 4; ++j) part[j] = fmaf(four.at[j], static_cast<float>(some.at[k + j]), part[j]);
+            for (int j = 0; j < 4; ++j)
+              part[j] = fmaf(four.at[j], static_cast<float>(some.at[k + j]), part[j]);
           }
         }
         score = ((part[0] + part[1]) + (part[2] + part[3])) * c.scale;
@@ -255,7 +263,8 @@ class AttendBlock {
     }
   }
 
-  ANYACCEL_ON_BOTH void mix(int lane, std::int64_t at, int there, Several<float, queries * value_step>& mixed) const {
+  ANYACCEL_ON_BOTH void mix(int lane, std::int64_t at, int there,
+                            Several<float, queries * value_step>& mixed) const {
     if (lane >= parts * vectors) return;
     const int part = lane / vectors, d = lane % vectors * value_step;
     ANYACCEL_UNROLL
@@ -266,7 +275,8 @@ class AttendBlock {
     }
     for (int p = part; p < there; p += parts) {
       float values[value_step];
-      load_floats<value_step, Reads::once>(all_values + (at + p) * c.dim + d, c.dim - d, whole_values, values);
+      load_floats<value_step, Reads::once>(all_values + (at + p) * c.dim + d, c.dim - d,
+                                           whole_values, values);
       ANYACCEL_UNROLL
       for (int q = 0; q < queries; ++q) {
         if (q >= count) break;
@@ -278,8 +288,8 @@ class AttendBlock {
     }
   }
 
-  ANYACCEL_ON_BOTH void finish(int lane, int q, const float* sums, std::int64_t chunk, std::int64_t own,
-                               std::int64_t chunks) const {
+  ANYACCEL_ON_BOTH void finish(int lane, int q, const float* sums, std::int64_t chunk,
+                               std::int64_t own, std::int64_t chunks) const {
     float* const partial = own > 1 ? partial_of(c, row, head + q, chunk, chunks) : nullptr;
     for (int d = lane; d < dim; d += attend_lanes) {
       float all = sums[d];
@@ -311,8 +321,8 @@ class AttendBlock {
 
 /// A head of a row whose chunks are done.
 template <typename Each>
-ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std::int64_t head, std::int64_t chunks,
-                                    const Each& each) {
+ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std::int64_t head,
+                                    std::int64_t chunks, const Each& each) {
   const std::int64_t own = chunks_of(seen_by(c, row));
   if (own < 2 || c.places[row].keys.type != c.type) return;
   const float* const first = partial_of(c, row, head, 0, chunks);
@@ -325,7 +335,8 @@ ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std:
       sum = fmaf(expf(first[i * step + c.dim] - from), first[i * step + c.dim + 1], sum);
     for (std::int64_t d = lane; d < c.dim; d += attend_lanes) {
       float all = 0;
-      for (std::int64_t i = 0; i < own; ++i) all = fmaf(expf(first[i * step + c.dim] - from), first[i * step + d], all);
+      for (std::int64_t i = 0; i < own; ++i)
+        all = fmaf(expf(first[i * step + c.dim] - from), first[i * step + d], all);
       c.to[(row * c.heads + head) * c.dim + d] = sum == 0 ? 0.0F : all / sum;
     }
   });

@@ -1,4 +1,5 @@
-// Values of a type that is known when a kernel runs. `Types` has the 16-bit types of whoever compiles: CUDA's, or a test's.
+// Values of a type that is known when a kernel runs. `Types` has the 16-bit types of whoever
+// compiles: CUDA's, or a test's.
 #pragma once
 
 #include "kernels/common/host_device.h"
@@ -9,7 +10,8 @@ namespace anyaccel::ops {
 template <typename Types>
 ANYACCEL_ON_BOTH float value_at(const Values& values, std::int64_t i) {
   if (values.type == Element::f32) return static_cast<const float*>(values.data)[i];
-  if (values.type == Element::bf16) return static_cast<float>(static_cast<const typename Types::Bf16*>(values.data)[i]);
+  if (values.type == Element::bf16)
+    return static_cast<float>(static_cast<const typename Types::Bf16*>(values.data)[i]);
   return static_cast<float>(static_cast<const typename Types::Fp16*>(values.data)[i]);
 }
 

@@ -1,7 +1,8 @@
 // What blocks do for layers with experts on CUDA. For the host too, whose tests run it.
 //
-// A pair of a row and an expert has blocks of its own: which experts rows take is known on the device alone, and a launch waits for nobody.
-// Rows that take the same expert find its weights in the second-level cache.
+// A pair of a row and an expert has blocks of its own: which experts rows take is known on the
+// device alone, and a launch waits for nobody. Rows that take the same expert find its weights in
+// the second-level cache.
 #pragma once
 
 #include "kernels/decoder/cuda/products.h"
@@ -11,7 +12,8 @@ namespace anyaccel::ops {
 /// A row's choice, in the order of the experts, by one thread: there are few.
 ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
   Chosen* const to = c.chosen + row * c.count;
-  choose_experts(c.logits + row * c.experts, c.experts, c.count, c.normalize, static_cast<std::int32_t>(row), to);
+  choose_experts(c.logits + row * c.experts, c.experts, c.count, c.normalize,
+                 static_cast<std::int32_t>(row), to);
   for (std::int64_t i = 1; i < c.count; ++i) {
     const Chosen one = to[i];
     std::int64_t at = i;
@@ -24,25 +26,28 @@ constexpr int expert_outputs = block_outputs(1);
 
 /// Some outputs of a pair.
 template <typename Weights, bool aligned, typename Each>
-ANYACCEL_ON_BOTH void expert_block(const ExpertProducts& c, std::int64_t pair, std::int64_t tile, const Each& each,
-                                   float* shared) {
+ANYACCEL_ON_BOTH void expert_block(const ExpertProducts& c, std::int64_t pair, std::int64_t tile,
+                                   const Each& each, float* shared) {
   const std::int64_t first_output = c.chosen[pair].expert * c.outputs;
-  const void* const weight = static_cast<const char*>(c.weight) + first_output * Weights::row_bytes(c.inputs);
-  product_block<Weights, 1, aligned>({weight, nullptr, nullptr, static_cast<int>(c.inputs), 0, c.outputs,
-                                      tile * expert_outputs, c.x + pair / c.per_row * c.inputs, 1},
-                                     each, shared, [&](std::int64_t /*row*/, std::int64_t output, float sum) {
-                                       c.to[pair * c.outputs + output] = sum;
-                                     });
+  const void* const weight =
+      static_cast<const char*>(c.weight) + first_output * Weights::row_bytes(c.inputs);
+  product_block<Weights, 1, aligned>(
+      {weight, nullptr, nullptr, static_cast<int>(c.inputs), 0, c.outputs, tile * expert_outputs,
+       c.x + pair / c.per_row * c.inputs, 1},
+      each, shared, [&](std::int64_t /*row*/, std::int64_t output, float sum) {
+        c.to[pair * c.outputs + output] = sum;
+      });
 }
 
 inline bool expert_aligned(const ExpertProducts& c, int align, std::int64_t row_bytes) {
-  return is_aligned16(c.x) && is_aligned16(c.weight) && c.inputs % chunk_inputs == 0 && row_bytes % align == 0;
+  return is_aligned16(c.x) && is_aligned16(c.weight) && c.inputs % chunk_inputs == 0 &&
+         row_bytes % align == 0;
 }
 
 /// `lanes` columns of a row.
 template <typename Each>
-ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece, int lanes,
-                                const Each& each) {
+ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece,
+                                int lanes, const Each& each) {
   each([&](int lane) {
     const std::int64_t column = piece * lanes + lane;
     if (column >= c.columns) return;

@@ -1,4 +1,5 @@
-// Integer matrices from floats and back on CUDA: a warp for each group, a thread for each element on the way back.
+// Integer matrices from floats and back on CUDA: a warp for each group, a thread for each element
+// on the way back.
 #include "kernels/decoder/cuda/integers.h"
 
 #include "kernels/cuda/kernels.h"
@@ -16,7 +17,8 @@ __global__ void __launch_bounds__(quantize_lanes)
 
 __global__ void widen_matrix_kernel(const __grid_constant__ WidenMatrix launch, std::int64_t size) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += step)
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step)
     widen_element<CudaTypes>(launch, i);
 }
 
@@ -25,14 +27,16 @@ __global__ void widen_matrix_kernel(const __grid_constant__ WidenMatrix launch, 
 const char* cuda_quantize_matrix(const QuantizeMatrix& launch, void* stream) {
   const std::int64_t groups = launch.outputs * (launch.inputs / launch.group);
   if (groups == 0) return nullptr;
-  quantize_matrix_kernel<<<blocks_for(groups), quantize_lanes, 0, static_cast<cudaStream_t>(stream)>>>(launch, groups);
+  quantize_matrix_kernel<<<blocks_for(groups), quantize_lanes, 0,
+                           static_cast<cudaStream_t>(stream)>>>(launch, groups);
   return launch_error();
 }
 
 const char* cuda_widen_matrix(const WidenMatrix& launch, void* stream) {
   const std::int64_t size = launch.count * launch.matrix.inputs;
   if (size == 0) return nullptr;
-  widen_matrix_kernel<<<blocks_of_elements(size), chunk_threads, 0, static_cast<cudaStream_t>(stream)>>>(launch, size);
+  widen_matrix_kernel<<<blocks_of_elements(size), chunk_threads, 0,
+                        static_cast<cudaStream_t>(stream)>>>(launch, size);
   return launch_error();
 }
 

@@ -1,5 +1,5 @@
-// Integer matrices from floats and back, as blocks do it on CUDA: the same codes and scales as quantize_row() of the CPU. For the host too,
-// whose tests run it.
+// Integer matrices from floats and back, as blocks do it on CUDA: the same codes and scales as
+// quantize_row() of the CPU. For the host too, whose tests run it.
 #pragma once
 
 #include <cmath>
@@ -37,8 +37,13 @@ struct Most {
 template <typename Types, typename Each>
 class QuantizeGroup {
  public:
-  ANYACCEL_ON_BOTH QuantizeGroup(const QuantizeMatrix& launch, std::int64_t at_group, const Each& phase, float* memory)
-      : c(launch), each(phase), group(at_group), shared(memory), from{const_cast<void*>(c.from), c.type} {}
+  ANYACCEL_ON_BOTH QuantizeGroup(const QuantizeMatrix& launch, std::int64_t at_group,
+                                 const Each& phase, float* memory)
+      : c(launch),
+        each(phase),
+        group(at_group),
+        shared(memory),
+        from{const_cast<void*>(c.from), c.type} {}
 
   ANYACCEL_ON_BOTH void run() const {
     PerLane<float, quantize_lanes> low, high;
@@ -50,25 +55,29 @@ class QuantizeGroup {
       }
     });
     const float least = in_order(low, Least()), most = in_order(high, Most());
-    const float scale = c.bits == 8 ? (-least > most ? -least : most) / 127.0F : scale4(least, most);
+    const float scale =
+        c.bits == 8 ? (-least > most ? -least : most) / 127.0F : scale4(least, most);
     const float factor = inverse_scale(scale);
     each([&](int lane) {
       if (lane == 0) c.scales[group] = scale;
       if (c.bits == 8)
         for (std::int64_t i = lane; i < c.group; i += quantize_lanes)
-          static_cast<std::int8_t*>(c.weight)[group * c.group + i] =
-              static_cast<std::int8_t>(static_cast<std::int32_t>(between_levels(rintf(value(i) * factor), -127, 127)));
+          static_cast<std::int8_t*>(c.weight)[group * c.group + i] = static_cast<std::int8_t>(
+              static_cast<std::int32_t>(between_levels(rintf(value(i) * factor), -127, 127)));
       else
         pack4(lane, factor);
     });
   }
 
  private:
-  ANYACCEL_ON_BOTH float value(std::int64_t i) const { return value_at<Types>(from, group * c.group + i); }
+  ANYACCEL_ON_BOTH float value(std::int64_t i) const {
+    return value_at<Types>(from, group * c.group + i);
+  }
 
   /// Lane by lane from the first on, as the CPU does.
   template <typename Join>
-  ANYACCEL_ON_BOTH float in_order(const PerLane<float, quantize_lanes>& values, const Join& join) const {
+  ANYACCEL_ON_BOTH float in_order(const PerLane<float, quantize_lanes>& values,
+                                  const Join& join) const {
     each([&](int lane) { shared[lane] = values[lane]; });
     float all = shared[0];
     for (int lane = 1; lane < quantize_lanes; ++lane) all = join(all, shared[lane]);
@@ -109,7 +118,8 @@ class QuantizeGroup {
     for (std::int64_t i = lane; i < c.group / 4; i += quantize_lanes) {
       std::uint32_t word = 0;
       for (int plane = 0; plane < 4; ++plane) {
-        const float level = nearest_level4(value(i / words * block + plane * words + i % words), factor);
+        const float level =
+            nearest_level4(value(i / words * block + plane * words + i % words), factor);
         word |= static_cast<std::uint32_t>(static_cast<std::int32_t>(level)) << (4 * plane);
       }
       to[i] = static_cast<std::uint16_t>(word);
@@ -127,7 +137,8 @@ class QuantizeGroup {
 template <typename Types>
 ANYACCEL_ON_BOTH void widen_element(const WidenMatrix& c, std::int64_t i) {
   const Matrix& m = c.matrix;
-  const std::int64_t row = c.begin + i / m.inputs, input = i % m.inputs, at = row * m.inputs + input;
+  const std::int64_t row = c.begin + i / m.inputs, input = i % m.inputs,
+                     at = row * m.inputs + input;
   const std::int64_t group = at / m.group;  // groups divide rows
   std::int32_t q;
   if (m.format == Format::int8) {
@@ -135,8 +146,8 @@ ANYACCEL_ON_BOTH void widen_element(const WidenMatrix& c, std::int64_t i) {
   } else {
     const std::int64_t block = m.group % 64 ? 32 : 64, words = block / 4, inside = at % block;
     const std::int64_t plane = inside / words;
-    const std::uint8_t byte =
-        static_cast<const std::uint8_t*>(m.weight)[at / block * (block / 2) + 2 * (inside % words) + plane / 2];
+    const std::uint8_t byte = static_cast<const std::uint8_t*>(
+        m.weight)[at / block * (block / 2) + 2 * (inside % words) + plane / 2];
     q = (byte >> (4 * (plane % 2)) & 15) - (m.zeros ? m.zeros[group] : 8);
   }
   set_value<Types>({c.to, c.type}, i, static_cast<float>(q) * m.scales[group]);

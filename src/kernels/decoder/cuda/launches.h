@@ -1,7 +1,9 @@
-// The CUDA kernels of a decoder's pass over few rows, as plain functions: addresses are the device's, `stream` is a cudaStream_t. They
-// return when the work is in the stream: null, or what CUDA says. None allocates or waits, so a stream may be captured meanwhile. No torch.
+// The CUDA kernels of a decoder's pass over few rows, as plain functions: addresses are the
+// device's, `stream` is a cudaStream_t. They return when the work is in the stream: null, or what
+// CUDA says. None allocates or waits, so a stream may be captured meanwhile. No torch.
 //
-// What blocks do stands in rows.h, products.h, attention.h, experts.h and integers.h, which the host runs in tests.
+// What blocks do stands in rows.h, products.h, attention.h, experts.h and integers.h, which the
+// host runs in tests.
 #pragma once
 
 #include "kernels/decoder/choose_experts.h"
@@ -13,13 +15,15 @@ namespace anyaccel::ops {
 /// Rows of one launch; what a launch is told of each fits a kernel's arguments.
 constexpr std::int64_t cuda_rows = 16;
 
-/// Where a row stands: its segment's cache of the layer at work, [kv_heads][capacity][head_dim], and its position there.
+/// Where a row stands: its segment's cache of the layer at work, [kv_heads][capacity][head_dim],
+/// and its position there.
 struct RowPlace {
   Values keys, values;
   std::int64_t position, capacity;
 };
 
-/// x[rows][columns] += change, or its norm; to = norm of x. What a layer's end and the next one's begin do, in one pass over memory.
+/// x[rows][columns] += change, or its norm; to = norm of x. What a layer's end and the next one's
+/// begin do, in one pass over memory.
 struct NormRows {
   float* x;
   const float* change;  ///< null: x stays
@@ -33,8 +37,8 @@ struct NormRows {
 };
 const char* cuda_norm_rows(const NormRows& launch, void* stream);
 
-/// Queries and keys of qkv[rows][heads + 2 * kv_heads][dim] are normed and turned to their position, in place and in the cache; values go
-/// into the cache.
+/// Queries and keys of qkv[rows][heads + 2 * kv_heads][dim] are normed and turned to their
+/// position, in place and in the cache; values go into the cache.
 struct PositionHeads {
   float* qkv;
   std::int64_t rows, heads, kv_heads, dim;
@@ -48,7 +52,8 @@ struct PositionHeads {
 };
 const char* cuda_position_heads(const PositionHeads& launch, void* stream);
 
-/// to[row][i] = gate(from[row][i] + bias), times from[row][columns + i] + up_bias where it is gated.
+/// to[row][i] = gate(from[row][i] + bias), times from[row][columns + i] + up_bias where it is
+/// gated.
 struct GateRows {
   const float* from;
   std::int64_t from_row;
@@ -60,16 +65,18 @@ struct GateRows {
 };
 const char* cuda_gate_rows(const GateRows& launch, void* stream);
 
-/// Attention of the rows' queries [heads][dim] over their caches, up to each row's own position. Where a row sees more than a chunk
-/// (attend_chunk() of attention.h), chunks are done side by side into `partial` and put together by a second launch.
+/// Attention of the rows' queries [heads][dim] over their caches, up to each row's own position.
+/// Where a row sees more than a chunk (attend_chunk() of attention.h), chunks are done side by side
+/// into `partial` and put together by a second launch.
 struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
-  std::int64_t group, first_head;  ///< heads that share a key, and how many of the first one's are elsewhere
-  float scale, softcap;            ///< softcap 0: none
-  std::int64_t window;             ///< positions that are seen; 0: all
-  const float*
-      mask;  ///< null, or [rows][positions] added to the scores of all heads; a row that sees nothing gives zeros
+  std::int64_t group,
+      first_head;        ///< heads that share a key, and how many of the first one's are elsewhere
+  float scale, softcap;  ///< softcap 0: none
+  std::int64_t window;   ///< positions that are seen; 0: all
+  const float* mask;  ///< null, or [rows][positions] added to the scores of all heads; a row that
+                      ///< sees nothing gives zeros
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]
   float* partial;  ///< attend_floats() of them
@@ -78,7 +85,8 @@ struct AttendCache {
 };
 const char* cuda_attend_cache(const AttendCache& launch, void* stream);
 
-/// Matrices of one format, group and number of inputs, and their biases; their outputs lie one behind the other.
+/// Matrices of one format, group and number of inputs, and their biases; their outputs lie one
+/// behind the other.
 struct Products {
   struct Linear {
     const void* weight;
@@ -109,7 +117,8 @@ struct ChooseExperts {
 };
 const char* cuda_choose_experts(const ChooseExperts& launch, void* stream);
 
-/// to[pair][outputs]: the pair's row of x with its expert's matrix of [experts][outputs][inputs] floats.
+/// to[pair][outputs]: the pair's row of x with its expert's matrix of [experts][outputs][inputs]
+/// floats.
 struct ExpertProducts {
   Format format;
   std::int64_t outputs, inputs;
@@ -130,7 +139,8 @@ struct MixExperts {
 };
 const char* cuda_mix_experts(const MixExperts& launch, void* stream);
 
-/// weight[outputs][inputs] and scales[outputs][inputs / group] of from[outputs][inputs], as quantize_row() makes them.
+/// weight[outputs][inputs] and scales[outputs][inputs / group] of from[outputs][inputs], as
+/// quantize_row() makes them.
 struct QuantizeMatrix {
   const void* from;
   Element type;

@@ -22,14 +22,16 @@ struct Plan {
     pairs = rows * d.experts_per_token;
     qkv_columns = (d.heads + 2 * d.kv_heads) * d.head_dim;
     mixed_columns = d.heads * d.head_dim;
-    std::int64_t max_first = rows * d.inner * 2, max_change = rows * d.hidden, max_routed = 0, max_inner = 0;
+    std::int64_t max_first = rows * d.inner * 2, max_change = rows * d.hidden, max_routed = 0,
+                 max_inner = 0;
     for (const DecoderLayer& layer : d.layers) {
       const Experts& experts = layer.experts;
       if (experts.router.matrix.outputs == 0) continue;
       max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
-      max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' own, behind their sum
+      max_change = std::max(
+          max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' own, behind their sum
     }
     normed = place(rows * d.hidden * 4);
     qkv = place(rows * qkv_columns * 4);
@@ -53,9 +55,15 @@ struct Plan {
 /// At most cuda_rows rows, from `begin` on.
 class Pass {
  public:
-  Pass(const Decoder& d, const Plan& plan, std::int64_t begin, std::int64_t rows, float* x, char* scratch, Half half,
-       float* change, void* stream)
-      : d_(d), plan_(plan), begin_(begin), rows_(rows), x_(x + begin * d.hidden), half_(half), stream_(stream) {
+  Pass(const Decoder& d, const Plan& plan, std::int64_t begin, std::int64_t rows, float* x,
+       char* scratch, Half half, float* change, void* stream)
+      : d_(d),
+        plan_(plan),
+        begin_(begin),
+        rows_(rows),
+        x_(x + begin * d.hidden),
+        half_(half),
+        stream_(stream) {
     const auto floats = [&](std::int64_t at) { return reinterpret_cast<float*>(scratch + at); };
     normed_ = floats(plan.normed);
     qkv_ = floats(plan.qkv);
@@ -115,7 +123,8 @@ class Pass {
   }
 
   /// to[rows][outputs of all parts], a launch for each run of parts of one kind.
-  void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to, bool biases) {
+  void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to,
+               bool biases) {
     std::int64_t columns = 0, column = 0;
     for (std::size_t i = 0; i < count; ++i) columns += parts[i].matrix.outputs;
     for (std::size_t i = 0; i < count;) {
@@ -124,21 +133,24 @@ class Pass {
       for (; i < count && launch.parts < Products::max_parts; ++i) {
         const Matrix& next = parts[i].matrix;
         if (next.format != m.format || next.group != m.group) break;
-        launch.part[launch.parts++] = {next.weight, next.scales, next.zeros, biases ? parts[i].bias : Values{},
-                                       next.outputs};
+        launch.part[launch.parts++] = {next.weight, next.scales, next.zeros,
+                                       biases ? parts[i].bias : Values{}, next.outputs};
         column += next.outputs;
       }
       launched(cuda_products(launch, stream_));
     }
   }
-  void project(const Linear& part, const float* x, float* to) { project(&part, 1, x, rows_, to, true); }
+  void project(const Linear& part, const float* x, float* to) {
+    project(&part, 1, x, rows_, to, true);
+  }
 
   void set_places(const DecoderLayer& layer, RowPlace* places) const {
     for (std::int64_t row = 0; row < rows_; ++row) {
       const std::size_t s = segment_of_[row];
       const Segment& segment = d_.segments[s];
       const Cache& cache = layer.caches[s];
-      places[row] = {cache.keys, cache.values, segment.past + begin_ + row - segment.begin, segment.capacity};
+      places[row] = {cache.keys, cache.values, segment.past + begin_ + row - segment.begin,
+                     segment.capacity};
     }
   }
 
@@ -160,9 +172,23 @@ class Pass {
                         {}};
     set_places(layer, heads.places);
     launched(cuda_position_heads(heads, stream_));
-    AttendCache attend{qkv_,          plan_.qkv_columns, rows_,      d_.heads,     d_.kv_heads, d_.head_dim, d_.group,
-                       d_.first_head, layer.scale,       d_.softcap, layer.window, nullptr,     0,           mixed_,
-                       partial_,      Element::f32,      {}};
+    AttendCache attend{qkv_,
+                       plan_.qkv_columns,
+                       rows_,
+                       d_.heads,
+                       d_.kv_heads,
+                       d_.head_dim,
+                       d_.group,
+                       d_.first_head,
+                       layer.scale,
+                       d_.softcap,
+                       layer.window,
+                       nullptr,
+                       0,
+                       mixed_,
+                       partial_,
+                       Element::f32,
+                       {}};
     set_places(layer, attend.places);
     for (const Element type : {Element::f32, Element::bf16, Element::fp16}) {
       attend.type = type;
@@ -182,9 +208,10 @@ class Pass {
     else {
       project(layer.up.data(), layer.up.size(), normed_, rows_, first_, false);
       const std::int64_t columns = d_.inner * (d_.gated ? 2 : 1);
-      launched(cuda_gate_rows({first_, columns, layer.up[0].bias, d_.gated ? layer.up[1].bias : Values{}, d_.gated,
-                               d_.gate, inner_, rows_, d_.inner},
-                              stream_));
+      launched(
+          cuda_gate_rows({first_, columns, layer.up[0].bias, d_.gated ? layer.up[1].bias : Values{},
+                          d_.gated, d_.gate, inner_, rows_, d_.inner},
+                         stream_));
       project(layer.down, inner_, change_);
     }
     pending_ = &layer.after_feed_forward;
@@ -193,15 +220,18 @@ class Pass {
   void run_experts(const Experts& experts) {
     const std::int64_t count = d_.experts_per_token, inner = experts.down.inputs;
     project(experts.router, normed_, routed_);
-    launched(cuda_choose_experts({routed_, rows_, experts.router.matrix.outputs, count, d_.normalize_experts, chosen_},
-                                 stream_));
-    launched(cuda_expert_products({experts.gate_up.format, 2 * inner, experts.gate_up.inputs, experts.gate_up.weight,
-                                   chosen_, rows_ * count, count, normed_, first_},
-                                  stream_));
-    launched(cuda_gate_rows({first_, 2 * inner, {}, {}, true, d_.gate, inner_, rows_ * count, inner}, stream_));
-    launched(cuda_expert_products(
-        {experts.down.format, d_.hidden, inner, experts.down.weight, chosen_, rows_ * count, 1, inner_, pairs_},
+    launched(cuda_choose_experts(
+        {routed_, rows_, experts.router.matrix.outputs, count, d_.normalize_experts, chosen_},
         stream_));
+    launched(cuda_expert_products(
+        {experts.gate_up.format, 2 * inner, experts.gate_up.inputs, experts.gate_up.weight, chosen_,
+         rows_ * count, count, normed_, first_},
+        stream_));
+    launched(cuda_gate_rows(
+        {first_, 2 * inner, {}, {}, true, d_.gate, inner_, rows_ * count, inner}, stream_));
+    launched(cuda_expert_products({experts.down.format, d_.hidden, inner, experts.down.weight,
+                                   chosen_, rows_ * count, 1, inner_, pairs_},
+                                  stream_));
     launched(cuda_mix_experts({pairs_, chosen_, rows_, count, d_.hidden, change_}, stream_));
   }
 
@@ -239,14 +269,14 @@ class Pass {
 
 std::int64_t cuda_decoder_scratch(const Decoder& decoder) { return Plan(decoder).bytes; }
 
-const char* run_cuda_decoder(const Decoder& decoder, float* x, float* logits, void* scratch, Half half, float* change,
-                             void* stream) {
+const char* run_cuda_decoder(const Decoder& decoder, float* x, float* logits, void* scratch,
+                             Half half, float* change, void* stream) {
   const Plan plan(decoder);
   std::int64_t all = 0;
   for (const Segment& each : decoder.segments) all = std::max(all, each.begin + each.rows);
   for (std::int64_t begin = 0; begin < all; begin += cuda_rows) {
-    Pass pass(decoder, plan, begin, std::min(cuda_rows, all - begin), x, static_cast<char*>(scratch), half, change,
-              stream);
+    Pass pass(decoder, plan, begin, std::min(cuda_rows, all - begin), x,
+              static_cast<char*>(scratch), half, change, stream);
     if (const char* const problem = pass.run(logits)) return problem;
   }
   return nullptr;

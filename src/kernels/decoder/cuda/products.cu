@@ -16,7 +16,8 @@ __global__ void __launch_bounds__(product_lanes)
 }
 
 template <typename Weights, bool aligned>
-__global__ void __launch_bounds__(product_lanes) expert_kernel(const __grid_constant__ ExpertProducts launch) {
+__global__ void __launch_bounds__(product_lanes)
+    expert_kernel(const __grid_constant__ ExpertProducts launch) {
   __shared__ float shared[product_shared];
   expert_block<Weights, aligned>(launch, blockIdx.y, blockIdx.x, BlockThreads{}, shared);
 }
@@ -29,7 +30,8 @@ const char* cuda_products(const Products& launch, void* stream) {
   if (launch.rows == 0) return nullptr;
   with_weights<CudaTypes>(launch.format, [&](auto weights) {
     using Weights = decltype(weights);
-    const bool aligned = products_aligned(launch, Weights::align, Weights::row_bytes(launch.inputs));
+    const bool aligned =
+        products_aligned(launch, Weights::align, Weights::row_bytes(launch.inputs));
     with_product_kind(launch.rows, aligned, [&](auto kind) {
       using Kind = decltype(kind);
       const std::int64_t blocks = product_blocks(launch, Kind::count);

@@ -1,8 +1,10 @@
-// What a block does in a product of few rows on CUDA: some outputs, of all rows. For the host too, whose tests run it.
+// What a block does in a product of few rows on CUDA: some outputs, of all rows. For the host too,
+// whose tests run it.
 //
-// All threads of a block go along the inputs of the same outputs, so a matrix of few outputs still has bytes on their way from many
-// threads. Thread t sums up the chunks t, t + product_lanes, ... in their order, then threads are joined: a sum does not depend on the
-// number of rows, nor on which outputs are beside it. Products are float32, of integers by group.
+// All threads of a block go along the inputs of the same outputs, so a matrix of few outputs still
+// has bytes on their way from many threads. Thread t sums up the chunks t, t + product_lanes, ...
+// in their order, then threads are joined: a sum does not depend on the number of rows, nor on
+// which outputs are beside it. Products are float32, of integers by group.
 #pragma once
 
 #include <cmath>
@@ -35,12 +37,17 @@ struct ProductTile {
 
 /// A thread's part of the sums, output by output of each row.
 template <typename Weights, int rows, int outputs, bool aligned>
-ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane, Several<float, rows * outputs>& sums) {
+ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
+                                   Several<float, rows * outputs>& sums) {
   ANYACCEL_UNROLL
   for (int i = 0; i < rows * outputs; ++i) sums.at[i] = 0;
   // What is not there reads the last one again, and is not stored.
-  const auto output_of = [&](int o) { return t.first + o < t.outputs ? t.first + o : t.outputs - 1; };
-  const auto row_of = [&](int r) { return t.x + static_cast<std::int64_t>(r < t.rows ? r : t.rows - 1) * t.inputs; };
+  const auto output_of = [&](int o) {
+    return t.first + o < t.outputs ? t.first + o : t.outputs - 1;
+  };
+  const auto row_of = [&](int r) {
+    return t.x + static_cast<std::int64_t>(r < t.rows ? r : t.rows - 1) * t.inputs;
+  };
   const int groups = Weights::has_scales ? t.inputs / t.group : 0;
   constexpr int at_once = 2;  // chunks on their way for each output
   constexpr int step = product_lanes * chunk_inputs;
@@ -51,8 +58,9 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane, Several<float
       if (begin + k * step < t.inputs) {
         ANYACCEL_UNROLL
         for (int o = 0; o < outputs; ++o)
-          Weights::load(static_cast<const char*>(t.weight) + output_of(o) * Weights::row_bytes(t.inputs),
-                        begin + k * step, t.inputs, aligned, raw[k][o]);
+          Weights::load(
+              static_cast<const char*>(t.weight) + output_of(o) * Weights::row_bytes(t.inputs),
+              begin + k * step, t.inputs, aligned, raw[k][o]);
       }
     ANYACCEL_UNROLL
     for (int k = 0; k < at_once; ++k) {
@@ -82,9 +90,11 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane, Several<float
   }
 }
 
-/// store(row, output, sum) for each of a tile; `shared` has product_shared floats. `aligned`: rows begin where vectors may be loaded.
+/// store(row, output, sum) for each of a tile; `shared` has product_shared floats. `aligned`: rows
+/// begin where vectors may be loaded.
 template <typename Weights, int rows, bool aligned, typename Each, typename Store>
-ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared, const Store& store) {
+ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared,
+                                    const Store& store) {
   constexpr int outputs = block_outputs(rows), count = rows * outputs;
   static_assert(count <= max_block_sums && count <= product_lanes);
   PerLane<Several<float, count>, product_lanes> sums;
@@ -100,14 +110,16 @@ ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, floa
     const std::int64_t output = t.first + lane % outputs;
     if (lane >= count || row >= t.rows || output >= t.outputs) return;
     float sum = shared[lane];
-    for (int warp = 1; warp < product_lanes / warp_lanes; ++warp) sum += shared[warp * count + lane];
+    for (int warp = 1; warp < product_lanes / warp_lanes; ++warp)
+      sum += shared[warp * count + lane];
     store(row, output, sum);
   });
 }
 
 /// Block `task` of a launch.
 template <typename Types, typename Weights, int rows, bool aligned, typename Each>
-ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const Each& each, float* shared) {
+ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const Each& each,
+                                     float* shared) {
   constexpr int outputs = block_outputs(rows);
   std::int64_t column = 0;
   int p = 0;
@@ -119,8 +131,8 @@ ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const
   }
   const Products::Linear& part = c.part[p];
   product_block<Weights, rows, aligned>(
-      {part.weight, part.scales, part.zeros, static_cast<int>(c.inputs), static_cast<int>(c.group), part.outputs,
-       task * outputs, c.x, static_cast<int>(c.rows)},
+      {part.weight, part.scales, part.zeros, static_cast<int>(c.inputs), static_cast<int>(c.group),
+       part.outputs, task * outputs, c.x, static_cast<int>(c.rows)},
       each, shared, [&](std::int64_t row, std::int64_t output, float sum) {
         c.to[row * c.to_row + column + output] = sum + bias_at<Types>(part.bias, output);
       });
@@ -137,7 +149,9 @@ inline std::int64_t product_blocks(const Products& c, int rows) {
 inline bool products_aligned(const Products& c, int align, std::int64_t row_bytes) {
   bool aligned = is_aligned16(c.x) && c.inputs % chunk_inputs == 0 && row_bytes % align == 0;
   for (int p = 0; p < c.parts; ++p)
-    aligned = aligned && reinterpret_cast<std::uintptr_t>(c.part[p].weight) % static_cast<unsigned>(align) == 0;
+    aligned =
+        aligned &&
+        reinterpret_cast<std::uintptr_t>(c.part[p].weight) % static_cast<unsigned>(align) == 0;
   return aligned;
 }
 
@@ -160,7 +174,8 @@ struct ProductKind {
   static constexpr int count = rows;
   static constexpr bool aligned = is_aligned;
 };
-/// call(ProductKind()) with the least number of rows that these fit into. Matrices whose rows are no whole vectors are rare: one kernel.
+/// call(ProductKind()) with the least number of rows that these fit into. Matrices whose rows are
+/// no whole vectors are rare: one kernel.
 template <typename Call>
 void with_product_kind(std::int64_t rows, bool aligned, const Call& call) {
   if (!aligned) return call(ProductKind<cuda_rows, false>());

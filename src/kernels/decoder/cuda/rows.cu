@@ -1,4 +1,5 @@
-// Norms, positions, gates and choices of rows on CUDA. What a block does stands in rows.h and experts.h.
+// Norms, positions, gates and choices of rows on CUDA. What a block does stands in rows.h and
+// experts.h.
 #include "kernels/decoder/cuda/rows.h"
 
 #include "kernels/cuda/kernels.h"
@@ -14,7 +15,8 @@ __global__ void __launch_bounds__(norm_lanes) norm_kernel(const __grid_constant_
   norm_row_block<CudaTypes>(launch, blockIdx.x, BlockThreads{}, shared);
 }
 
-__global__ void __launch_bounds__(head_lanes) position_kernel(const __grid_constant__ PositionHeads launch) {
+__global__ void __launch_bounds__(head_lanes)
+    position_kernel(const __grid_constant__ PositionHeads launch) {
   extern __shared__ float values[];
   position_head_block<CudaTypes>(launch, blockIdx.y, blockIdx.x, BlockThreads{}, values);
 }
@@ -31,7 +33,9 @@ __global__ void __launch_bounds__(gate_lanes) mix_kernel(MixExperts launch) {
   mix_block(launch, blockIdx.y, blockIdx.x, gate_lanes, BlockThreads{});
 }
 
-unsigned pieces_of(std::int64_t columns) { return static_cast<unsigned>((columns + gate_lanes - 1) / gate_lanes); }
+unsigned pieces_of(std::int64_t columns) {
+  return static_cast<unsigned>((columns + gate_lanes - 1) / gate_lanes);
+}
 
 cudaStream_t queue(void* stream) { return static_cast<cudaStream_t>(stream); }
 
@@ -45,7 +49,8 @@ const char* cuda_norm_rows(const NormRows& launch, void* stream) {
 
 const char* cuda_position_heads(const PositionHeads& launch, void* stream) {
   if (launch.rows == 0) return nullptr;
-  const dim3 grid(static_cast<unsigned>(launch.heads + 2 * launch.kv_heads), static_cast<unsigned>(launch.rows));
+  const dim3 grid(static_cast<unsigned>(launch.heads + 2 * launch.kv_heads),
+                  static_cast<unsigned>(launch.rows));
   const auto bytes = static_cast<std::size_t>(launch.dim + head_lanes / warp_lanes) * sizeof(float);
   position_kernel<<<grid, head_lanes, bytes, queue(stream)>>>(launch);
   return launch_error();

@@ -1,6 +1,8 @@
-// What blocks do with rows between the products on CUDA: norms, positions, gates. For the host too, whose tests run it.
+// What blocks do with rows between the products on CUDA: norms, positions, gates. For the host too,
+// whose tests run it.
 //
-// A block has one row (or one head of it): a row's sums are taken in one order, whatever rows are beside it.
+// A block has one row (or one head of it): a row's sums are taken in one order, whatever rows are
+// beside it.
 #pragma once
 
 #include <cmath>
@@ -22,8 +24,8 @@ struct NormFactor {
 
 /// Of the values load(i) of a row; `shared` has room for a float for each warp.
 template <int lanes, typename Each, typename Load>
-ANYACCEL_ON_BOTH NormFactor norm_factor(const Each& each, const Norm& norm, std::int64_t columns, const Load& load,
-                                        float* shared) {
+ANYACCEL_ON_BOTH NormFactor norm_factor(const Each& each, const Norm& norm, std::int64_t columns,
+                                        const Load& load, float* shared) {
   PerLane<float, lanes> sum;
   float mean = 0;
   if (norm.kind == NormKind::layer) {
@@ -46,15 +48,18 @@ ANYACCEL_ON_BOTH NormFactor norm_factor(const Each& each, const Norm& norm, std:
 }
 
 template <typename Types>
-ANYACCEL_ON_BOTH float normed_value(const Norm& norm, const NormFactor& by, float value, std::int64_t i) {
+ANYACCEL_ON_BOTH float normed_value(const Norm& norm, const NormFactor& by, float value,
+                                    std::int64_t i) {
   value = (value - by.mean) * by.factor;
-  if (norm.weight.data) value *= value_at<Types>(norm.weight, i) + (norm.kind == NormKind::rms_plus_one ? 1.0F : 0.0F);
+  if (norm.weight.data)
+    value *= value_at<Types>(norm.weight, i) + (norm.kind == NormKind::rms_plus_one ? 1.0F : 0.0F);
   return value + bias_at<Types>(norm.bias, i);
 }
 
 /// One row of a launch; `shared` has room for norm_lanes / warp_lanes floats.
 template <typename Types, typename Each>
-ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const Each& each, float* shared) {
+ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const Each& each,
+                                     float* shared) {
   float* const x = c.x + c.from[row] * c.columns;
   if (c.change) {
     const float* const change = c.change + c.from[row] * c.columns;
@@ -79,10 +84,11 @@ ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const 
   });
 }
 
-/// Head `head` of a row: queries come first, then keys, then values. `shared`: dim floats, and head_lanes / warp_lanes.
+/// Head `head` of a row: queries come first, then keys, then values. `shared`: dim floats, and
+/// head_lanes / warp_lanes.
 template <typename Types, typename Each>
-ANYACCEL_ON_BOTH void position_head_block(const PositionHeads& c, std::int64_t row, std::int64_t head, const Each& each,
-                                          float* shared) {
+ANYACCEL_ON_BOTH void position_head_block(const PositionHeads& c, std::int64_t row,
+                                          std::int64_t head, const Each& each, float* shared) {
   const std::int64_t all = c.heads + 2 * c.kv_heads;
   float* const at = c.qkv + (row * all + head) * c.dim;
   const bool query = head < c.heads, value = head >= c.heads + c.kv_heads;
@@ -101,7 +107,8 @@ ANYACCEL_ON_BOTH void position_head_block(const PositionHeads& c, std::int64_t r
   if (!value)
     each([&](int lane) {
       for (std::int64_t i = lane; i < c.half; i += head_lanes) {
-        const std::int64_t first = c.interleaved ? 2 * i : i, second = c.interleaved ? 2 * i + 1 : i + c.half;
+        const std::int64_t first = c.interleaved ? 2 * i : i,
+                           second = c.interleaved ? 2 * i + 1 : i + c.half;
         const float cos = c.cos[row * c.half + i], sin = c.sin[row * c.half + i];
         const float a = values[first], b = values[second];
         values[first] = a * cos - b * sin;
@@ -123,7 +130,8 @@ ANYACCEL_ON_BOTH float gated(Gate gate, float x) {
   switch (gate) {
     case Gate::silu: return x / (1 + expf(-x));
     case Gate::gelu: return x * 0.5F * (1 + erff(x * 0.70710678F));
-    case Gate::gelu_tanh: return 0.5F * x * (1 + tanhf(0.7978845608F * fmaf(0.044715F * x * x, x, x)));
+    case Gate::gelu_tanh:
+      return 0.5F * x * (1 + tanhf(0.7978845608F * fmaf(0.044715F * x * x, x, x)));
     case Gate::relu:
     case Gate::relu2: break;
   }
@@ -133,13 +141,15 @@ ANYACCEL_ON_BOTH float gated(Gate gate, float x) {
 
 /// gate_lanes columns of a row.
 template <typename Types, typename Each>
-ANYACCEL_ON_BOTH void gate_block(const GateRows& c, std::int64_t row, std::int64_t piece, const Each& each) {
+ANYACCEL_ON_BOTH void gate_block(const GateRows& c, std::int64_t row, std::int64_t piece,
+                                 const Each& each) {
   each([&](int lane) {
     const std::int64_t i = piece * gate_lanes + lane;
     if (i >= c.columns) return;
     const float* const from = c.from + row * c.from_row;
     const float value = gated(c.gate, from[i] + bias_at<Types>(c.bias, i));
-    c.to[row * c.columns + i] = c.gated ? value * (from[c.columns + i] + bias_at<Types>(c.up_bias, i)) : value;
+    c.to[row * c.columns + i] =
+        c.gated ? value * (from[c.columns + i] + bias_at<Types>(c.up_bias, i)) : value;
   });
 }
 

@@ -1,7 +1,9 @@
-// How eight inputs of a matrix lie in memory and become floats, for each format. For CUDA and for the host.
+// How eight inputs of a matrix lie in memory and become floats, for each format. For CUDA and for
+// the host.
 //
-// A thread takes 4 to 32 bytes of a matrix at once, always eight inputs: rows are floats, so wider loads of integers would spread the rows'
-// over more lines of the first-level cache than it gives in a cycle.
+// A thread takes 4 to 32 bytes of a matrix at once, always eight inputs: rows are floats, so wider
+// loads of integers would spread the rows' over more lines of the first-level cache than it gives
+// in a cycle.
 #pragma once
 
 #include <cmath>
@@ -43,7 +45,8 @@ ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (
   ANYACCEL_UNROLL
   for (int i = 0; i < count; ++i)
     to[i] = bytes[4 * i] | static_cast<std::uint32_t>(bytes[4 * i + 1]) << 8 |
-            static_cast<std::uint32_t>(bytes[4 * i + 2]) << 16 | static_cast<std::uint32_t>(bytes[4 * i + 3]) << 24;
+            static_cast<std::uint32_t>(bytes[4 * i + 2]) << 16 |
+            static_cast<std::uint32_t>(bytes[4 * i + 3]) << 24;
 }
 
 /// Of floats of type T.
@@ -51,7 +54,8 @@ template <typename T>
 struct FloatWeights {
   static constexpr bool has_scales = false;
   static constexpr int align = 16;
-  /// As words until they are used: 16-bit values in registers of their own would take twice as many.
+  /// As words until they are used: 16-bit values in registers of their own would take twice as
+  /// many.
   struct Raw {
     std::uint32_t words[chunk_inputs * sizeof(T) / 4];
   };
@@ -67,7 +71,8 @@ struct FloatWeights {
     }
     T values[chunk_inputs];
     ANYACCEL_UNROLL
-    for (int i = 0; i < chunk_inputs; ++i) values[i] = begin + i < inputs ? from[i] : static_cast<T>(0.0F);
+    for (int i = 0; i < chunk_inputs; ++i)
+      values[i] = begin + i < inputs ? from[i] : static_cast<T>(0.0F);
     memcpy(to.words, values, sizeof values);
   }
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float /*zero*/, float (&to)[chunk_inputs]) {
@@ -77,8 +82,8 @@ struct FloatWeights {
     for (int i = 0; i < chunk_inputs; ++i) to[i] = static_cast<float>(values[i]);
   }
   /// The row's values that these weights are multiplied with.
-  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int inputs, int /*group*/, bool aligned,
-                                        float (&to)[chunk_inputs]) {
+  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int inputs, int /*group*/,
+                                        bool aligned, float (&to)[chunk_inputs]) {
     load_floats<chunk_inputs>(x + begin, aligned ? chunk_inputs : inputs - begin, aligned, to);
   }
   static ANYACCEL_ON_BOTH std::int64_t row_bytes(std::int64_t inputs) {
@@ -92,18 +97,20 @@ struct Int8Weights {
   struct Raw {
     std::uint32_t words[2];
   };
-  static ANYACCEL_ON_BOTH void load(const void* row, int begin, int /*inputs*/, bool aligned, Raw& to) {
+  static ANYACCEL_ON_BOTH void load(const void* row, int begin, int /*inputs*/, bool aligned,
+                                    Raw& to) {
     load_words(static_cast<const std::int8_t*>(row) + begin, aligned, to.words);
   }
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float /*zero*/, float (&to)[chunk_inputs]) {
     ANYACCEL_UNROLL
     for (int i = 0; i < chunk_inputs; ++i) {
-      const std::uint32_t above = (from.words[i / 4] ^ 0x80808080U) >> (8 * (i % 4)) & 255U;  // by 128
+      const std::uint32_t above =
+          (from.words[i / 4] ^ 0x80808080U) >> (8 * (i % 4)) & 255U;  // by 128
       to[i] = float_of_bits(float_magic | above) - (float_magic_value + 128);
     }
   }
-  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int /*inputs*/, int /*group*/, bool aligned,
-                                        float (&to)[chunk_inputs]) {
+  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int /*inputs*/, int /*group*/,
+                                        bool aligned, float (&to)[chunk_inputs]) {
     load_floats<chunk_inputs>(x + begin, chunk_inputs, aligned, to);
   }
   static ANYACCEL_ON_BOTH std::int64_t row_bytes(std::int64_t inputs) { return inputs; }
@@ -116,10 +123,12 @@ struct Int4Weights {
   struct Raw {
     std::uint32_t words[1];
   };
-  static ANYACCEL_ON_BOTH void load(const void* row, int begin, int /*inputs*/, bool aligned, Raw& to) {
+  static ANYACCEL_ON_BOTH void load(const void* row, int begin, int /*inputs*/, bool aligned,
+                                    Raw& to) {
     load_words(static_cast<const std::uint8_t*>(row) + begin / 2, aligned, to.words);
   }
-  /// Nibble by nibble; a nibble that is n above the lowest bit counts 2^n times, which the factor takes away: no shifts.
+  /// Nibble by nibble; a nibble that is n above the lowest bit counts 2^n times, which the factor
+  /// takes away: no shifts.
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float zero, float (&to)[chunk_inputs]) {
     const std::uint32_t low = from.words[0], high = from.words[0] >> 16;
     ANYACCEL_UNROLL
@@ -131,8 +140,8 @@ struct Int4Weights {
       to[2 * plane + 1] = fmaf(float_of_bits(float_magic | (high & mask)), factor, off);
     }
   }
-  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int /*inputs*/, int group, bool aligned,
-                                        float (&to)[chunk_inputs]) {
+  static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int /*inputs*/, int group,
+                                        bool aligned, float (&to)[chunk_inputs]) {
     const int block = group % 64 ? 32 : 64, words = block / 4;
     const float* const at = x + (begin & -block) + (begin & (block - 1)) / 4;
     ANYACCEL_UNROLL

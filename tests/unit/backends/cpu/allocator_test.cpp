@@ -16,8 +16,12 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 // By default, sanitizers end the program when malloc would return null.
-extern "C" ANYACCEL_API const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-extern "C" ANYACCEL_API const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" ANYACCEL_API const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" ANYACCEL_API const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
 #endif
 
 namespace anyaccel::backends::cpu {
@@ -109,7 +113,8 @@ TEST(CountingAllocator, AllocatesRaw) {
 TEST(CountingAllocator, LeavesEarlierTensorsToTheirAllocator) {
   const auto base = current();
   {
-    c10::Storage storage(c10::Storage::use_byte_size_t{}, 64, c10::GetDefaultCPUAllocator(), /*resizable=*/true);
+    c10::Storage storage(c10::Storage::use_byte_size_t{}, 64, c10::GetDefaultCPUAllocator(),
+                         /*resizable=*/true);
     EXPECT_EQ(current(), base);
   }
   EXPECT_EQ(current(), base);

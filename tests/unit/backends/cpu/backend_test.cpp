@@ -27,7 +27,8 @@ using testing::Contains;
 using testing::HasSubstr;
 
 std::vector<CpuDevice> two_nodes() {
-  return {{.numa_node = 0, .cores = 3, .memory_nodes = {}}, {.numa_node = 8, .cores = 5, .memory_nodes = {}}};
+  return {{.numa_node = 0, .cores = 3, .memory_nodes = {}},
+          {.numa_node = 8, .cores = 5, .memory_nodes = {}}};
 }
 
 class CpuAccelerator : public testing::Test {
@@ -52,7 +53,8 @@ TEST(CpuRegistration, IsChosenByName) {
 // Fails if a rank that selected no device does not start on its own, or a rank without one gets an
 // invalid index.
 TEST(CpuLocalRank, IsTheFirstDevice) {
-  for (const auto& [rank, expected] : {std::pair{"1", 1}, {"0", 0}, {"2", 0}, {"-1", 0}, {"x", 0}}) {
+  for (const auto& [rank, expected] :
+       {std::pair{"1", 1}, {"0", 0}, {"2", 0}, {"-1", 0}, {"x", 0}}) {
     ::setenv("LOCAL_RANK", rank, 1);
     const Accelerator accelerator(std::make_shared<CpuBackend>(two_nodes()));
     EXPECT_EQ(accelerator.current_device(), expected) << rank;
@@ -109,7 +111,9 @@ TEST_F(CpuAccelerator, StreamsAreIdentities) {
     EXPECT_TRUE(accelerator.current_stream() == second);
     EXPECT_TRUE(accelerator.current_stream(0) == accelerator.default_stream(0));
     bool fresh = false;
-    std::thread([&] { fresh = accelerator.current_stream(1) == accelerator.default_stream(1); }).join();
+    std::thread([&] {
+      fresh = accelerator.current_stream(1) == accelerator.default_stream(1);
+    }).join();
     EXPECT_TRUE(fresh) << "streams belong to threads";
   }
   EXPECT_EQ(accelerator.current_device(), 0);
@@ -139,7 +143,8 @@ TEST_F(CpuAccelerator, EventsMeasureTime) {
   auto end = accelerator.Event(true);
   EXPECT_THROW(begin.elapsed_time(end), Error);
   const auto since = [](auto from) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from).count();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - from)
+        .count();
   };
   const auto before = std::chrono::steady_clock::now();
   begin.record(accelerator.current_stream());
@@ -175,8 +180,8 @@ TEST_F(CpuAccelerator, CountsTensorBytes) {
 // Fails if a torchrun rank that has no device of its own cannot use the accelerator, as it can in
 // DeepSpeed.
 TEST(CpuLocalRank, MayExceedTheDevices) {
-  Accelerator accelerator(
-      std::make_shared<CpuBackend>(std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
+  Accelerator accelerator(std::make_shared<CpuBackend>(
+      std::vector<CpuDevice>{{.numa_node = 0, .cores = 3, .memory_nodes = {}}}));
   accelerator.set_device(1);
   EXPECT_EQ(accelerator.current_device(), 0);
   EXPECT_EQ(accelerator.device_name(1), "cpu");
@@ -202,8 +207,9 @@ TEST(CpuMemory, IsTheProcessOnRequest) {
     const auto tensor = at::zeros({64 << 20}, at::kByte).add_(1);
     EXPECT_GT(accelerator.memory_allocated(), before + (48 << 20));
   }
-  for (const auto peak : {accelerator.max_memory_allocated(), accelerator.max_memory_reserved(),
-                          accelerator.max_memory_cached(), accelerator.memory_stats().at("allocated_bytes.all.peak")})
+  for (const auto peak :
+       {accelerator.max_memory_allocated(), accelerator.max_memory_reserved(),
+        accelerator.max_memory_cached(), accelerator.memory_stats().at("allocated_bytes.all.peak")})
     EXPECT_GT(peak, before + (48 << 20));
   accelerator.reset_peak_memory_stats();
   near_rss(accelerator.max_memory_allocated());
@@ -229,8 +235,9 @@ TEST(CpuMemory, PeaksOfTheProcessRestartEverywhere) {
 // Fails if a misspelled value silently selects a different counting method.
 TEST(CpuMemory, TheWayIsChecked) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
-  EXPECT_ERROR(CpuBackend(two_nodes()), invalid_argument,
-               "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
+  EXPECT_ERROR(
+      CpuBackend(two_nodes()), invalid_argument,
+      "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
 }
 
 // Fails if total or available memory is not this machine's, or available exceeds total.
@@ -294,7 +301,8 @@ TEST_F(CpuAccelerator, AnswersAfterFork) {
   const pid_t child = ::fork();
   if (child == 0) {
     const bool good = accelerator.memory_allocated() == base && accelerator.device_count() == 2 &&
-                      accelerator.current_device() == 0 && accelerator.total_memory() > 0 && accelerator.get_rss() > 0;
+                      accelerator.current_device() == 0 && accelerator.total_memory() > 0 &&
+                      accelerator.get_rss() > 0;
     auto event = accelerator.Event(true);
     event.record(accelerator.current_stream());
     ::_exit(good ? 0 : 1);
@@ -309,7 +317,8 @@ TEST(CpuTraits, AreDeepSpeeds) {
   EXPECT_EQ(traits().class_name, "CPU_Accelerator");
   EXPECT_EQ(traits().op_builder_dir, "deepspeed.ops.op_builder.cpu");
   EXPECT_FALSE(traits().indexed_names);
-  EXPECT_TRUE(traits().resolves_data_dependency && traits().handles_memory_backpressure && traits().use_host_timers);
+  EXPECT_TRUE(traits().resolves_data_dependency && traits().handles_memory_backpressure &&
+              traits().use_host_timers);
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ TEST(Communication, OthersHaveNoChoice) {
 // other settings. Also fails if ranks, whose own variables differ, each run a trial.
 TEST(Communication, WhatTellsOneCclFromAnother) {
   const llm::TemporaryFolder folder;
-  const auto library =
-      folder.write("op.so", build::tiny_elf("op", {"libccl.so.2", "libc.so.6"}, (folder / "lib").string()));
+  const auto library = folder.write(
+      "op.so", build::tiny_elf("op", {"libccl.so.2", "libc.so.6"}, (folder / "lib").string()));
   folder.write("lib/libccl.so.2", build::tiny_elf("first", {}));
   const auto first = ccl_identity(library);
   EXPECT_THAT(first, HasSubstr("libccl.so.2"));

@@ -47,7 +47,8 @@ TEST_F(CpuDevices, MoreThanNodesShareANode) {
 
 // Fails if a process bound to one node sees the cores of another.
 TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
-  const auto devices = cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
+  const auto devices =
+      cpu_devices(topology::restrict_to(saved("two_nodes_siblings_apart"), {4, 5}), 2);
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].numa_node, 1);
   EXPECT_EQ(devices[1].cores, 2);

@@ -36,7 +36,8 @@ bool stores(ScalarType type) {
 }
 
 bool computes(ScalarType type) {
-  return works([&] { matrix(type).add(matrix(type)); }) && works([&] { matrix(type).mul(matrix(type)); }) &&
+  return works([&] { matrix(type).add(matrix(type)); }) &&
+         works([&] { matrix(type).mul(matrix(type)); }) &&
          works([&] { at::mm(matrix(type), matrix(type)); });
 }
 
@@ -67,7 +68,8 @@ TEST(CpuDtypes, AreConsistent) {
 TEST(CpuDtypes, FastMeansInstructions) {
   std::ifstream cpuinfo("/proc/cpuinfo");
   std::string line;
-  while (std::getline(cpuinfo, line) && !line.starts_with("flags") && !line.starts_with("Features")) {
+  while (std::getline(cpuinfo, line) && !line.starts_with("flags") &&
+         !line.starts_with("Features")) {
   }
   if (line.empty()) GTEST_SKIP() << "the kernel lists no CPU flags";
   const auto has = [&](const char* flag) { return line.find(flag) != std::string::npos; };

@@ -65,7 +65,8 @@ TEST(Heap, NamesAWrongValue) {
       ADD_FAILURE() << value;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_NE(std::string(error.what()).find("ANYACCEL_HOST_CACHE_MB"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("ANYACCEL_HOST_CACHE_MB"), std::string::npos)
+          << error.what();
     }
   }
 }

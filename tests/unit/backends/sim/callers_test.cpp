@@ -34,7 +34,9 @@ class Training {
  public:
   Training() {
     const auto device = at::TensorOptions().device(runtime().device(0));
-    const auto make = [&](at::IntArrayRef sizes) { return at::rand(sizes).sub_(0.5).to(device).requires_grad_(); };
+    const auto make = [&](at::IntArrayRef sizes) {
+      return at::rand(sizes).sub_(0.5).to(device).requires_grad_();
+    };
     weights_ = {make({16, 8}), make({16}), make({4, 16})};
     inputs_ = at::rand({32, 8}).to(device);
     labels_ = at::randint(4, {32}).to(device);
@@ -42,7 +44,8 @@ class Training {
   double step() {
     for (auto& weight : weights_) weight.mutable_grad() = at::Tensor();
     const auto hidden = at::gelu(at::linear(inputs_, weights_[0], weights_[1]));
-    const auto loss = at::cross_entropy_loss(at::linear(at::layer_norm(hidden, {16}), weights_[2]), labels_);
+    const auto loss =
+        at::cross_entropy_loss(at::linear(at::layer_norm(hidden, {16}), weights_[2]), labels_);
     loss.backward();
     std::vector<at::Tensor> next;
     const c10::AutoGradMode no_grad(false);
@@ -59,7 +62,9 @@ class Training {
   at::Tensor inputs_, labels_;
 };
 
-std::int64_t allocated() { return runtime().devices[0]->memory->stats().allocated_bytes[0].current; }
+std::int64_t allocated() {
+  return runtime().devices[0]->memory->stats().allocated_bytes[0].current;
+}
 
 /// Repeats failed steps until `steps` have succeeded. Returns the number of failures of type
 /// `Failure` and rethrows others.

@@ -172,7 +172,8 @@ TEST_F(SimChecker, GraphsMayUseTheirMemoryInAnyWay) {
       for (steps = 0; steps < 40; ++steps) {
         const auto length = static_cast<std::int64_t>(1 + random() % 1024);
         live.push_back(at::cat({x, x}).narrow(0, 0, length) + steps);
-        if (random() % 3 != 0) live.erase(live.begin() + static_cast<std::ptrdiff_t>(random() % live.size()));
+        if (random() % 3 != 0)
+          live.erase(live.begin() + static_cast<std::ptrdiff_t>(random() % live.size()));
       }
       for (const auto& each : live) out.narrow(0, 0, each.numel()).add_(each - each);
       out.add_(1);
@@ -232,7 +233,8 @@ TEST(SimCheckMemory, AnErrorThatEndsTheProgramIsReported) {
   EXPECT_EXIT(leave(false, 3), ExitedWithCode(3), "\\(memory_limit\\)");
   EXPECT_EXIT(leave(true, 3), ExitedWithCode(3), "note: the program handled 1 error");
   EXPECT_EXIT(leave(false, 0), ExitedWithCode(0), "note: the program handled 1 error");
-  EXPECT_EXIT([&]() noexcept { run_out(); }(), testing::KilledBySignal(SIGABRT), "\\(memory_limit\\)");
+  EXPECT_EXIT([&]() noexcept { run_out(); }(), testing::KilledBySignal(SIGABRT),
+              "\\(memory_limit\\)");
 }
 
 // Fails if another kind of error counts as a device error, or stops a real device error from being

@@ -67,7 +67,8 @@ TEST(SimMemory, TheHostCannotTouchIt) {
       },
       // The address sanitizer turns the signal into exit status 1; a successful read would give 0.
       [](int status) {
-        return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) || (WIFEXITED(status) && WEXITSTATUS(status) == 1);
+        return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) ||
+               (WIFEXITED(status) && WEXITSTATUS(status) == 1);
       },
       "");
 }
@@ -89,7 +90,8 @@ TEST(SimMemory, StatisticsAreTrue) {
   EXPECT_EQ(memory.stats().allocated_bytes[0].peak, 4 << 20);
   memory.reset_peak_stats();
   EXPECT_EQ(memory.stats().allocated_bytes[0].peak, 0);
-  EXPECT_EQ(allocator().getMemoryInfo(1), (std::pair<std::size_t, std::size_t>{44 << 20, 64 << 20}));
+  EXPECT_EQ(allocator().getMemoryInfo(1),
+            (std::pair<std::size_t, std::size_t>{44 << 20, 64 << 20}));
   memory.empty_cache();
   EXPECT_EQ(memory.stats().reserved_bytes[0].current, 0);
   EXPECT_EQ(runtime().devices[0]->memory->stats().allocated_bytes[0].peak, 0);
@@ -159,7 +161,8 @@ TEST(SimEvents, OrderStreamsAndMeasure) {
   c10::Event start(runtime().type, c10::EventFlag::BACKEND_DEFAULT),
       end(runtime().type, c10::EventFlag::BACKEND_DEFAULT);
   start.record(first);
-  launch_function(stream(0, 1), "sleep", {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
+  launch_function(stream(0, 1), "sleep", {},
+                  [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
   {
     const c10::StreamGuard guard(first);
     tensor.add_(5);
@@ -187,7 +190,8 @@ TEST(SimStreams, UrgentOnesGoFirst) {
   {
     Gate gate(normal);
     launch_function(normal, "normal", {}, [&] { normal_place = ++done; });
-    launch_function(urgent, "slow", {}, [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+    launch_function(urgent, "slow", {},
+                    [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
     launch_function(urgent, "urgent", {}, [&] { urgent_place = ++done; });
   }
   normal.wait(normal.last());

@@ -56,7 +56,9 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-c10::Device device(int index = 0) { return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)}; }
+c10::Device device(int index = 0) {
+  return {c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(index)};
+}
 
 class SimOps : public testing::Test {
  protected:
@@ -73,7 +75,8 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
   const auto run = [&](c10::Device where) {
     Tensors leaves;
     for (const auto& input : inputs)
-      leaves.push_back(input.to(where).detach().clone().set_requires_grad(input.is_floating_point()));
+      leaves.push_back(
+          input.to(where).detach().clone().set_requires_grad(input.is_floating_point()));
     at::Tensor result = work(leaves);
     Tensors all{result.detach()};
     if (result.requires_grad()) {
@@ -89,7 +92,8 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
     ASSERT_EQ(got.size(), expected.size()) << name;
     for (std::size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(got[i].device(), device()) << name;
-      EXPECT_TRUE(got[i].cpu().equal(expected[i])) << name << ", tensor " << i << ", round " << round;
+      EXPECT_TRUE(got[i].cpu().equal(expected[i]))
+          << name << ", tensor " << i << ", round " << round;
     }
   }
 }
@@ -103,27 +107,36 @@ TEST_F(SimOps, GiveTheCpusBits) {
   expect_equal("relu", {x}, [](const Tensors& t) { return at::relu(t[0]); });
   expect_equal("gelu", {x}, [](const Tensors& t) { return at::gelu(t[0]); });
   expect_equal("softmax", {x}, [](const Tensors& t) { return t[0].softmax(-1); });
-  expect_equal("layer_norm", {x, z, z}, [](const Tensors& t) { return at::layer_norm(t[0], {8}, t[1], t[2]); });
+  expect_equal("layer_norm", {x, z, z},
+               [](const Tensors& t) { return at::layer_norm(t[0], {8}, t[1], t[2]); });
   expect_equal("linear", {x, at::randn({3, 8}), at::randn({3})},
                [](const Tensors& t) { return at::linear(t[0], t[1], t[2]); });
-  expect_equal("views", {x}, [](const Tensors& t) { return t[0].t().narrow(0, 1, 4).reshape({-1}).unsqueeze(1); });
+  expect_equal("views", {x}, [](const Tensors& t) {
+    return t[0].t().narrow(0, 1, 4).reshape({-1}).unsqueeze(1);
+  });
   expect_equal("cat", {x, x}, [](const Tensors& t) { return at::cat({t[0], t[1]}, 1); });
   expect_equal("topk", {x}, [](const Tensors& t) { return std::get<0>(at::topk(t[0], 3)); });
-  expect_equal("where", {x}, [](const Tensors& t) { return at::where(t[0] > 0, t[0], t[0] * 0.1); });
-  expect_equal("in place", {x}, [](const Tensors& t) { return t[0].clone().add_(1).mul_(t[0]).clamp_(-1, 2); });
+  expect_equal("where", {x},
+               [](const Tensors& t) { return at::where(t[0] > 0, t[0], t[0] * 0.1); });
+  expect_equal("in place", {x},
+               [](const Tensors& t) { return t[0].clone().add_(1).mul_(t[0]).clamp_(-1, 2); });
   expect_equal("index", {x, at::arange(3)}, [](const Tensors& t) { return t[0].index({t[1]}); });
   expect_equal("index by mask", {x, x.gt(0)}, [](const Tensors& t) { return t[0].index({t[1]}); });
   expect_equal("silu", {at::randn({20})}, [](const Tensors& t) { return at::silu(t[0]); });
   expect_equal("mask", {x}, [](const Tensors& t) { return t[0].masked_select(t[0] > 0); });
   expect_equal("nonzero", {x.gt(0)}, [](const Tensors& t) { return at::nonzero(t[0]); });
-  expect_equal("embedding", {x, at::arange(4)}, [](const Tensors& t) { return at::embedding(t[0], t[1]); });
+  expect_equal("embedding", {x, at::arange(4)},
+               [](const Tensors& t) { return at::embedding(t[0], t[1]); });
   expect_equal("mse_loss", {x, x + 1}, [](const Tensors& t) { return at::mse_loss(t[0], t[1]); });
   expect_equal("cross_entropy", {x, at::arange(6)},
                [](const Tensors& t) { return at::cross_entropy_loss(t[0], t[1]); });
   expect_equal("conv2d", {at::randn({2, 3, 9, 9}), at::randn({4, 3, 3, 3}), at::randn({4})},
                [](const Tensors& t) { return at::conv2d(t[0], t[1], t[2], 2, 1); });
-  expect_equal("attention", {at::randn({2, 2, 7, 8}), at::randn({2, 2, 7, 8}), at::randn({2, 2, 7, 8})},
-               [](const Tensors& t) { return at::scaled_dot_product_attention(t[0], t[1], t[2], {}, 0.0, true); });
+  expect_equal("attention",
+               {at::randn({2, 2, 7, 8}), at::randn({2, 2, 7, 8}), at::randn({2, 2, 7, 8})},
+               [](const Tensors& t) {
+                 return at::scaled_dot_product_attention(t[0], t[1], t[2], {}, 0.0, true);
+               });
   expect_equal("sort", {x}, [](const Tensors& t) { return std::get<0>(t[0].sort(1)); });
   expect_equal("bf16", {x.to(at::kBFloat16)}, [](const Tensors& t) { return (t[0] * 3).sum(1); });
 }
@@ -135,7 +148,9 @@ TEST_F(SimOps, LossesAreSilent) {
   testing::internal::CaptureStderr();
   for (int round = 0; round < 2; ++round)
     for (const int reduction : {1, 2}) {
-      EXPECT_TRUE(at::mse_loss(a.to(device()), b.to(device()), reduction).cpu().equal(at::mse_loss(a, b, reduction)));
+      EXPECT_TRUE(at::mse_loss(a.to(device()), b.to(device()), reduction)
+                      .cpu()
+                      .equal(at::mse_loss(a, b, reduction)));
       EXPECT_TRUE(at::smooth_l1_loss(a.to(device()), b.to(device()), reduction)
                       .cpu()
                       .equal(at::smooth_l1_loss(a, b, reduction)));
@@ -162,8 +177,11 @@ TEST_F(SimOps, ConjugatesAndNegativesAreHonoured) {
   const auto host = at::complex(at::randn({5}), at::randn({5}));
   const auto tensor = host.to(device());
   EXPECT_TRUE(tensor.conj().cpu().equal(host.conj().resolve_conj()));
-  EXPECT_EQ(tensor.conj()[2].item<c10::complex<double>>(), host.conj()[2].item<c10::complex<double>>());
-  EXPECT_TRUE(at::view_as_real(tensor.conj().resolve_conj()).cpu().equal(at::view_as_real(host.conj().resolve_conj())));
+  EXPECT_EQ(tensor.conj()[2].item<c10::complex<double>>(),
+            host.conj()[2].item<c10::complex<double>>());
+  EXPECT_TRUE(at::view_as_real(tensor.conj().resolve_conj())
+                  .cpu()
+                  .equal(at::view_as_real(host.conj().resolve_conj())));
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
 }
 
@@ -175,7 +193,8 @@ TEST_F(SimOps, AConjugationThatAKernelLeavesIsDone) {
   const auto [lu, pivots] = at::linalg_lu_factor(a);
   const auto expected = at::linalg_lu_solve(lu, pivots, b, /*left=*/false);
   for (int round = 0; round < 2; ++round) {
-    const auto got = at::linalg_lu_solve(lu.to(device()), pivots.to(device()), b.to(device()), false);
+    const auto got =
+        at::linalg_lu_solve(lu.to(device()), pivots.to(device()), b.to(device()), false);
     EXPECT_TRUE(got.cpu().equal(expected.resolve_conj()));
   }
 }
@@ -215,14 +234,15 @@ TEST_F(SimOps, DropoutDrawsFromTheDevice) {
   EXPECT_TRUE(at::rand({4}).equal(expected));
   const auto kept = dropped.ne(0);
   EXPECT_NEAR(kept.sum().item<double>(), 750, 80);
-  EXPECT_TRUE(dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
+  EXPECT_TRUE(
+      dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
 }
 
 // Fails if the accelerator lacks a feature that torch has for the device, or reports different
 // numbers than torch.
 TEST(SimBackend, IsAnAccelerator) {
-  const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"), devices("SIM_DEVICES", "3"),
-      dtypes("SIM_DTYPES", "float32,int64,bool,uint8");
+  const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"),
+      devices("SIM_DEVICES", "3"), dtypes("SIM_DTYPES", "float32,int64,bool,uint8");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.device_name(1), "sim:1");
   EXPECT_EQ(accelerator.device_count(), 3);
@@ -256,15 +276,17 @@ TEST_F(SimOps, AForkIsToldThatItHasNoDevice) {
   };
   // Queued work never runs in the child: neither a wait nor the process's exit may block on it.
   std::atomic<bool> open{false};
-  backends::sim::launch_function(*backends::sim::runtime().devices[0]->streams[0], "gate", {}, [&open] {
-    while (!open.load()) std::this_thread::yield();
-  });
+  backends::sim::launch_function(*backends::sim::runtime().devices[0]->streams[0], "gate", {},
+                                 [&open] {
+                                   while (!open.load()) std::this_thread::yield();
+                                 });
   const auto child = ::fork();
   if (child == 0) {
     const bool all = told([&] { tensor.add_(1); }) &&
                      told([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
                      told([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    backends::sim::stop_streams();  // as exit() does, but exit() would report leaks of threads that do not exist here
+    backends::sim::stop_streams();  // as exit() does, but exit() would report leaks of threads that
+                                    // do not exist here
     std::_Exit(all ? 0 : 1);
   }
   open = true;

@@ -15,9 +15,9 @@ using test::ScopedEnv;
 
 // Fails if a variable is not read, or a unit is misread.
 TEST(SimOptions, AreReadFromTheEnvironment) {
-  const ScopedEnv devices("SIM_DEVICES", "3"), memory("SIM_MEMORY", "1.5GiB"), dtypes("SIM_DTYPES", "float32,int64"),
-      latency("SIM_LATENCY", "2ms"), seed("SIM_SEED", "7"), place("SIM_STANDS_IN_FOR", "hpu"),
-      faults("SIM_FAULTS", "alloc@3");
+  const ScopedEnv devices("SIM_DEVICES", "3"), memory("SIM_MEMORY", "1.5GiB"),
+      dtypes("SIM_DTYPES", "float32,int64"), latency("SIM_LATENCY", "2ms"), seed("SIM_SEED", "7"),
+      place("SIM_STANDS_IN_FOR", "hpu"), faults("SIM_FAULTS", "alloc@3");
   const auto options = options_from_environment();
   EXPECT_EQ(options.devices, 3);
   EXPECT_EQ(options.memory, 3LL << 29);
@@ -34,10 +34,12 @@ TEST(SimOptions, AreReadFromTheEnvironment) {
 // Fails if an invalid value is accepted, or the message does not name the variable.
 TEST(SimOptions, WrongValuesAreErrorsThatNameTheVariable) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"SIM_DEVICES", "0"},     {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},     {"SIM_MEMORY", "8 pounds"},
-      {"SIM_MEMORY", "-1GiB"},  {"SIM_MEMORY", "3"},         {"SIM_DTYPES", "float33"},  {"SIM_LATENCY", "fast"},
-      {"SIM_LATENCY", "-1us"},  {"SIM_SEED", "-1"},          {"SIM_FAULTS", "alloc"},    {"SIM_FAULTS", "alloc@0"},
-      {"SIM_FAULTS", "slow@3"}, {"SIM_FAULTS", "lost=mm@3"}, {"SIM_FAULTS", "kernel%2"}, {"SIM_FAULTS", "rust@1"}};
+      {"SIM_DEVICES", "0"},       {"SIM_DEVICES", "17"},       {"SIM_DEVICES", "two"},
+      {"SIM_MEMORY", "8 pounds"}, {"SIM_MEMORY", "-1GiB"},     {"SIM_MEMORY", "3"},
+      {"SIM_DTYPES", "float33"},  {"SIM_LATENCY", "fast"},     {"SIM_LATENCY", "-1us"},
+      {"SIM_SEED", "-1"},         {"SIM_FAULTS", "alloc"},     {"SIM_FAULTS", "alloc@0"},
+      {"SIM_FAULTS", "slow@3"},   {"SIM_FAULTS", "lost=mm@3"}, {"SIM_FAULTS", "kernel%2"},
+      {"SIM_FAULTS", "rust@1"}};
   for (const auto& [name, value] : wrong) {
     const ScopedEnv variable(name, value);
     EXPECT_ERROR(options_from_environment(), invalid_argument, name);

@@ -37,7 +37,8 @@ class SimRnn : public testing::Test {
     const auto x = leaf({4, 2, 3}), h = leaf({4, 2, 5}), c = leaf({4, 2, 5});
     at::Tensor loss;
     if (gates == 4) {
-      const auto [y, last_h, last_c] = at::lstm(x, {h, c}, weights, bias, 2, 0.0, true, true, false);
+      const auto [y, last_h, last_c] =
+          at::lstm(x, {h, c}, weights, bias, 2, 0.0, true, true, false);
       loss = y.square().sum() + last_h.sum() + last_c.square().sum();
     } else {
       const auto [y, last_h] = at::gru(x, h, weights, bias, 2, 0.0, true, true, false);
@@ -52,7 +53,8 @@ class SimRnn : public testing::Test {
   }
   static void compare(std::int64_t gates, bool bias) {
     const auto expected = run(gates, bias, c10::kCPU), got = run(gates, bias, runtime().device(0));
-    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(got[i].allclose(expected[i], 1e-5, 1e-6)) << i;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      EXPECT_TRUE(got[i].allclose(expected[i], 1e-5, 1e-6)) << i;
   }
 };
 

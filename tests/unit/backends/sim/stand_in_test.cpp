@@ -53,7 +53,8 @@ TEST_P(SimStandsIn, ComputesAsTheCpu) {
     const auto z = at::scaled_dot_product_attention(c, c, c, {}, 0.0, true);
     const auto loss = y.square().mean() + z.square().mean();
     loss.backward();
-    return std::vector<at::Tensor>{loss.detach().cpu(), a.grad().cpu(), b.grad().cpu(), c.grad().cpu()};
+    return std::vector<at::Tensor>{loss.detach().cpu(), a.grad().cpu(), b.grad().cpu(),
+                                   c.grad().cpu()};
   };
   const auto expected = run(c10::kCPU), got = run(device(0)), other = run(device(1));
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -114,7 +115,8 @@ TEST_P(SimStandsIn, HasAutocast) {
 }
 
 // The types with their own hooks in torch, and one of the names that PrivateUse1 can take.
-INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn, testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
+INSTANTIATE_TEST_SUITE_P(Types, SimStandsIn,
+                         testing::Values("hpu", "xpu", "mtia", "cuda", "mps", "npu"),
                          [](const auto& test) { return std::string(test.param); });
 
 // Fails if a type that torch does not know is accepted silently.

@@ -123,7 +123,9 @@ TEST(SimThreads, CaptureTogether) {
   graph.capture_begin({0, 0});
   launch_function(origin, "first", {}, [&order] { order.push_back(1); });
   wait_mark(joined, record_mark(origin));
-  std::thread([&] { launch_function(joined, "second", {}, [&order] { order.push_back(2); }); }).join();
+  std::thread([&] {
+    launch_function(joined, "second", {}, [&order] { order.push_back(2); });
+  }).join();
   wait_mark(origin, record_mark(joined));
   launch_function(origin, "third", {}, [&order] { order.push_back(3); });
   graph.capture_end();

@@ -10,7 +10,9 @@ namespace {
 
 constinit int calls = 0;
 using Detect = int (*)();
-Detect mkl_detect() { return reinterpret_cast<Detect>(::dlsym(RTLD_NEXT, "mkl_serv_vml_cpu_detect")); }
+Detect mkl_detect() {
+  return reinterpret_cast<Detect>(::dlsym(RTLD_NEXT, "mkl_serv_vml_cpu_detect"));
+}
 
 }  // namespace
 

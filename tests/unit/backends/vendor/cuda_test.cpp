@@ -15,7 +15,9 @@
 namespace anyaccel {
 namespace {
 
-std::string fake(const char* name) { return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so"; }
+std::string fake(const char* name) {
+  return std::string(ANYACCEL_BUILD_DIR) + "/lib/lib" + name + ".so";
+}
 
 // NVML orders devices by PCI bus, CUDA puts the fastest first. The two fakes list the same devices
 // in opposite order.
@@ -37,12 +39,13 @@ class CudaTest : public testing::Test {
   static void machine(int major, int minor) {
     const auto number = std::to_string(major) + " " + std::to_string(minor);
     setenv("FAKE_NVML",
-           ("gpu " + std::string(kSlow) + " Slow " + number + " 100 400\n" + "gpu " + kFast + " Fast " + number +
-            " 200 800\n")
+           ("gpu " + std::string(kSlow) + " Slow " + number + " 100 400\n" + "gpu " + kFast +
+            " Fast " + number + " 200 800\n")
                .c_str(),
            1);
     setenv("FAKE_CUDA",
-           ("0000000000000000000000000000000b " + number + " 132\n0000000000000000000000000000000a " + number + " 40\n")
+           ("0000000000000000000000000000000b " + number +
+            " 132\n0000000000000000000000000000000a " + number + " 40\n")
                .c_str(),
            1);
   }
@@ -50,7 +53,9 @@ class CudaTest : public testing::Test {
     driver_ = dlopen(fake("fake_cuda").c_str(), RTLD_NOW);
     ASSERT_NE(driver_, nullptr) << dlerror();
   }
-  static int initializations() { return reinterpret_cast<int (*)()>(dlsym(driver_, "fake_cuda_initializations"))(); }
+  static int initializations() {
+    return reinterpret_cast<int (*)()>(dlsym(driver_, "fake_cuda_initializations"))();
+  }
   /// Simulates torch's start of CUDA.
   static void start_driver() { reinterpret_cast<int (*)(unsigned)>(dlsym(driver_, "cuInit"))(0); }
 
@@ -143,7 +148,9 @@ INSTANTIATE_TEST_SUITE_P(Capabilities, CudaGates,
                                          Gate{8, 0, true, true, true, false, true},
                                          Gate{8, 9, true, true, true, true, true},
                                          Gate{9, 0, true, true, false, true, true}),
-                         [](const auto& row) { return "sm" + std::to_string(row.param.major * 10 + row.param.minor); });
+                         [](const auto& row) {
+                           return "sm" + std::to_string(row.param.major * 10 + row.param.minor);
+                         });
 
 // Fails if the deprecated half precision of 6.x cannot be enabled.
 TEST_F(CudaTest, DeprecatedHalfOnRequest) {
@@ -163,7 +170,8 @@ TEST_F(CudaTest, RegistersHostMemory) {
   auto& accelerator = get_accelerator();
   std::vector<char> memory(4096);
   EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
-  EXPECT_ERROR(accelerator.register_host_memory(memory.data(), 4096), device_error, "ALREADY_REGISTERED");
+  EXPECT_ERROR(accelerator.register_host_memory(memory.data(), 4096), device_error,
+               "ALREADY_REGISTERED");
   accelerator.unregister_host_memory(memory.data());
   EXPECT_TRUE(accelerator.register_host_memory(memory.data(), 4096));
 }
@@ -193,7 +201,9 @@ TEST_F(CudaTest, GraphsOfAStandIn) {
 #ifdef ANYACCEL_TEST_CUDA_GRAPH
 
 /// Loads a library with local symbols, as Python does when a CUDA LibTorch loads it.
-void* load_torch_cuda(const char* name) { return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL); }
+void* load_torch_cuda(const char* name) {
+  return dlopen(fake(name).c_str(), RTLD_LAZY | RTLD_LOCAL);
+}
 
 // Fails if a LibTorch that does not match the graph library crashes, or the reason is lost.
 TEST_F(CudaTest, GraphsSayWhatDoesNotFit) {
@@ -210,7 +220,8 @@ TEST_F(CudaTest, GraphsDriveTorchsClass) {
   ASSERT_NE(torch_cuda, nullptr) << dlerror();
   load_driver();
   start_driver();
-  const auto calls = reinterpret_cast<const char* (*)()>(dlsym(torch_cuda, "fake_torch_cuda_calls"));
+  const auto calls =
+      reinterpret_cast<const char* (*)()>(dlsym(torch_cuda, "fake_torch_cuda_calls"));
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
   accelerator.synchronize();

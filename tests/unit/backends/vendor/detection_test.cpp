@@ -27,8 +27,9 @@ class DetectionTest : public testing::Test {
     fs::create_directories(root_);
     setenv("ANYACCEL_DEVICE_ROOT", root_.c_str(), 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
-    for (const char* name : {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "FAKE_VENDOR",
-                             "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "PT_HPU_LAZY_ACC_PAR_MODE"})
+    for (const char* name :
+         {"DS_ACCELERATOR", "SUPA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "FAKE_VENDOR",
+          "ASCEND_RT_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES", "PT_HPU_LAZY_ACC_PAR_MODE"})
       unsetenv(name);
   }
   void TearDown() override {
@@ -39,7 +40,9 @@ class DetectionTest : public testing::Test {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
-  static std::string vendor_library() { return std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_vendor.so"; }
+  static std::string vendor_library() {
+    return std::string(ANYACCEL_BUILD_DIR) + "/lib/libfake_vendor.so";
+  }
   static BackendVerdict verdict(const std::string& name) {
     for (const auto& verdict : detect().backends)
       if (verdict.name == name) return verdict;
@@ -55,7 +58,8 @@ TEST_F(DetectionTest, NothingIsFoundWithoutDevices) {
   setenv("FAKE_VENDOR", "npu", 1);
   EXPECT_FALSE(verdict("npu").available);
   EXPECT_THAT(verdict("npu").reason, HasSubstr("davinci"));
-  EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr) << "a library was opened though no device was there";
+  EXPECT_EQ(std::getenv("FAKE_VENDOR_SAW"), nullptr)
+      << "a library was opened though no device was there";
 }
 
 // Fails if the vendor's library is not opened although its devices exist.

@@ -124,7 +124,8 @@ TEST_F(DifferencesTest, CudaRangesReachTheProfiler) {
   void* profiler = dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(profiler, nullptr);
   const auto calls = reinterpret_cast<const char* (*)()>(dlsym(profiler, "fake_nvtx_calls"));
-  EXPECT_STREQ(calls(), "category train/1=forward; push train/1/step; push -/0/plain; pop -; pop train; ");
+  EXPECT_STREQ(calls(),
+               "category train/1=forward; push train/1/step; push -/0/plain; pop -; pop train; ");
 }
 #endif
 

@@ -56,7 +56,8 @@ TEST(PythonQuery, WithoutPythonThereIsNoAnswer) {
 // Fails if the vendor's own answer is lost.
 TEST(PythonQuery, AsksTheModule) {
   if (!has_python()) GTEST_SKIP() << "no python3";
-  EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', 'yes')[0], ask('vendor', "
+  EXPECT_EQ(python("vendor.yes = lambda: True\nvendor.no = lambda: False\nprint(ask('vendor', "
+                   "'yes')[0], ask('vendor', "
                    "'no')[0])"),
             "1 0\n");
 }
@@ -66,21 +67,22 @@ TEST(PythonQuery, FailuresAreReasons) {
   if (!has_python()) GTEST_SKIP() << "no python3";
   const auto output = python(
       "def raises(): raise ValueError\nvendor.raises = raises\n"
-      "print(ask('no_such_vendor', 'x'))\nprint(ask('vendor', 'none'))\nprint(ask('vendor', 'raises'))\nprint('end')");
-  EXPECT_EQ(
-      output,
-      "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, 'vendor.raises() failed')\nend\n");
+      "print(ask('no_such_vendor', 'x'))\nprint(ask('vendor', 'none'))\nprint(ask('vendor', "
+      "'raises'))\nprint('end')");
+  EXPECT_EQ(output,
+            "(-1, 'Python cannot import no_such_vendor')\n(-1, 'vendor has no none')\n(-1, "
+            "'vendor.raises() failed')\nend\n");
 }
 
 // Fails if a thread unknown to Python does not acquire the GIL, or does not release it.
 TEST(PythonQuery, AnyThreadMayAsk) {
   if (!has_python()) GTEST_SKIP() << "no python3";
-  EXPECT_EQ(
-      python("import threading\nvendor.yes = lambda: True\nseen = []\n"
-             "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] for _ in range(50))) "
-             "for _ in range(4)]\n"
-             "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sum(seen))"),
-      "200\n");
+  EXPECT_EQ(python("import threading\nvendor.yes = lambda: True\nseen = []\n"
+                   "threads = [threading.Thread(target=lambda: seen.extend(ask('vendor', 'yes')[0] "
+                   "for _ in range(50))) "
+                   "for _ in range(4)]\n"
+                   "[t.start() for t in threads]\n[t.join() for t in threads]\nprint(sum(seen))"),
+            "200\n");
 }
 
 }  // namespace

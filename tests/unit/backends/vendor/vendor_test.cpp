@@ -18,7 +18,8 @@ class VendorTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const auto names = registered_backends();
-    if (std::find(names.begin(), names.end(), GetParam()) == names.end()) GTEST_SKIP() << "not in this build";
+    if (std::find(names.begin(), names.end(), GetParam()) == names.end())
+      GTEST_SKIP() << "not in this build";
     ANYACCEL_SKIP_IF_TAKEN(GetParam());
     setenv("ANYACCEL_DEVICE_ROOT", "/nonexistent", 1);
     setenv("ANYACCEL_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1", 1);
@@ -96,7 +97,8 @@ TEST_P(VendorTest, HasProperties) {
   EXPECT_EQ(properties.total_memory, static_cast<std::int64_t>(test::kDeviceMemory));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, VendorTest, testing::Values("cuda", "hpu", "xpu", "npu", "mlu", "mps", "sdaa", "supa"),
+INSTANTIATE_TEST_SUITE_P(All, VendorTest,
+                         testing::Values("cuda", "hpu", "xpu", "npu", "mlu", "mps", "sdaa", "supa"),
                          [](const auto& row) { return std::string(row.param); });
 
 }  // namespace

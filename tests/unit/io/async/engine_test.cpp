@@ -83,17 +83,21 @@ TEST(AioFile, RandomRangesWithEveryQueue) {
       if (source.empty()) continue;
       std::size_t shift = i % 3 == 0 ? 0 : random() % 4096;
       Bytes room(source.size() + 8192);
-      auto* memory = reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(room.data()), 4096)) + shift;
+      auto* memory =
+          reinterpret_cast<char*>(round_up(reinterpret_cast<std::intptr_t>(room.data()), 4096)) +
+          shift;
       std::copy(source.begin(), source.end(), memory);
       run(*engine, job(path, true, memory, static_cast<std::int64_t>(offset), source.size()));
       if (expected.size() < offset + source.size()) expected.resize(offset + source.size());
-      std::copy(source.begin(), source.end(), expected.begin() + static_cast<std::ptrdiff_t>(offset));
+      std::copy(source.begin(), source.end(),
+                expected.begin() + static_cast<std::ptrdiff_t>(offset));
       ASSERT_TRUE(get(path) == expected) << queue << " write " << offset << " + " << source.size();
 
       const auto from = random() % expected.size();
       const auto count = random() % (expected.size() - from + 1);
       Bytes guard(count + 4096 + 64, 'x');
-      run(*engine, job(path, false, guard.data() + shift % 64, static_cast<std::int64_t>(from), count));
+      run(*engine,
+          job(path, false, guard.data() + shift % 64, static_cast<std::int64_t>(from), count));
       const auto* begin = expected.data() + from;
       ASSERT_TRUE(std::equal(begin, begin + count, guard.data() + shift % 64))
           << queue << " read " << from << " + " << count;
@@ -143,10 +147,12 @@ TEST(AioFile, FilesThatCannotBe) {
   const Folder folder;
   const auto engine = Engine::make({});
   Bytes bytes(10);
-  EXPECT_EQ(code_of([&] { job(folder.file("none"), false, bytes.data(), 0, 10); }), ErrorCode::not_found);
+  EXPECT_EQ(code_of([&] { job(folder.file("none"), false, bytes.data(), 0, 10); }),
+            ErrorCode::not_found);
   EXPECT_EQ(code_of([&] { job("/", true, bytes.data(), 0, 10); }), ErrorCode::io);
   put(folder.file("short"), Bytes(9));
-  EXPECT_EQ(code_of([&] { engine->start(job(folder.file("short"), false, bytes.data(), 0, 10)); }), ErrorCode::io);
+  EXPECT_EQ(code_of([&] { engine->start(job(folder.file("short"), false, bytes.data(), 0, 10)); }),
+            ErrorCode::io);
   EXPECT_EQ(code_of([&] { engine->start(job(folder.file("short"), true, bytes.data(), -1, 10)); }),
             ErrorCode::invalid_argument);
   run(*engine, job(folder.file("short"), false, bytes.data(), 9, 0));
@@ -164,8 +170,10 @@ TEST(AioFile, DescriptorsOfCallers) {
   for (const int flags : {O_WRONLY, O_WRONLY | O_DIRECT, O_RDWR | O_APPEND}) {
     const int descriptor = ::open(path.c_str(), flags);
     if (descriptor < 0) continue;  // O_DIRECT is unsupported here
-    run(*engine,
-        {.file = File::of_descriptor(descriptor), .write = true, .memory = source.data(), .range = {99, 5100}});
+    run(*engine, {.file = File::of_descriptor(descriptor),
+                  .write = true,
+                  .memory = source.data(),
+                  .range = {99, 5100}});
     EXPECT_EQ(::close(descriptor), 0);
     std::copy(source.begin(), source.end(), expected.begin() + 99);
     EXPECT_TRUE(get(path) == expected) << flags;
@@ -185,11 +193,13 @@ TEST(AioFile, DescriptorsOfCallers) {
 // this test too.
 TEST(AioEngine, ThreadsAndHandles) {
   const Folder folder;
-  const auto shared = Engine::make({.block_bytes = 4096, .queue_depth = 3, .overlap_events = true, .workers = 2});
+  const auto shared =
+      Engine::make({.block_bytes = 4096, .queue_depth = 3, .overlap_events = true, .workers = 2});
   std::vector<std::thread> threads;
   for (unsigned number = 0; number < 4; ++number)
     threads.emplace_back([&, number] {
-      const auto own = Engine::make({.block_bytes = 8192, .queue_depth = 2, .queue = number % 2 != 0 ? "threads" : ""});
+      const auto own = Engine::make(
+          {.block_bytes = 8192, .queue_depth = 2, .queue = number % 2 != 0 ? "threads" : ""});
       for (unsigned i = 0; i < 20; ++i) {
         const auto path = folder.file(std::to_string(number));
         auto source = random_bytes(30000 + number * 1000 + i, number * 100 + i);
@@ -207,7 +217,8 @@ TEST(AioEngine, EndsItsRequests) {
   const Folder folder;
   auto source = random_bytes(1000000, 9);
   auto engine = Engine::make({.block_bytes = 4096, .queue_depth = 4});
-  const auto request = engine->start(job(folder.file("data"), true, source.data(), 0, source.size()));
+  const auto request =
+      engine->start(job(folder.file("data"), true, source.data(), 0, source.size()));
   engine.reset();
   EXPECT_TRUE(request->done());
   EXPECT_TRUE(get(folder.file("data")) == source);
@@ -241,13 +252,15 @@ TEST(AioQueue, FallsBackWithTheReason) {
                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
                            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
     const sock_fprog program{std::size(rules), rules};
-    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
       ::_exit(77);
     const auto choice = choose_queue("", 4);
-    const bool good = choice.queue->name() == std::string("threads") &&
-                      choice.reason.find("seccomp") != std::string::npos &&
-                      choice.reason.find("io_setup: Operation not permitted") != std::string::npos &&
-                      code_of([] { choose_queue("io_uring", 4); }) == ErrorCode::unavailable;
+    const bool good =
+        choice.queue->name() == std::string("threads") &&
+        choice.reason.find("seccomp") != std::string::npos &&
+        choice.reason.find("io_setup: Operation not permitted") != std::string::npos &&
+        code_of([] { choose_queue("io_uring", 4); }) == ErrorCode::unavailable;
     ::_exit(good ? 0 : 1);
   }
   int status = 0;
@@ -259,8 +272,9 @@ TEST(AioQueue, FallsBackWithTheReason) {
 
 // Fails if invalid options are accepted.
 TEST(AioEngine, Options) {
-  for (const auto& options : {Options{.block_bytes = 0}, Options{.block_bytes = 2LL << 30}, Options{.queue_depth = 0},
-                              Options{.queue_depth = 5000}, Options{.workers = 0}})
+  for (const auto& options :
+       {Options{.block_bytes = 0}, Options{.block_bytes = 2LL << 30}, Options{.queue_depth = 0},
+        Options{.queue_depth = 5000}, Options{.workers = 0}})
     EXPECT_EQ(code_of([&] { Engine::make(options); }), ErrorCode::invalid_argument);
 }
 
@@ -269,7 +283,8 @@ TEST(AioFile, FullFileSystem) {
   const Folder folder;
   const auto mount = folder.file("small");
   std::filesystem::create_directory(mount);
-  if (::mount("none", mount.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "mounting needs root";
+  if (::mount("none", mount.c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "mounting needs root";
   const auto engine = Engine::make({.block_bytes = 65536, .queue_depth = 4});
   Bytes bytes(3 << 20, 'b');
   std::string text;

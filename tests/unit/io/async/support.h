@@ -46,7 +46,8 @@ inline Bytes random_bytes(std::size_t count, unsigned seed) {
 }
 
 inline void put(const std::string& path, const Bytes& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 inline Bytes get(const std::string& path) {
@@ -54,7 +55,8 @@ inline Bytes get(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-inline Job job(const std::string& path, bool write, char* memory, std::int64_t offset, std::size_t bytes) {
+inline Job job(const std::string& path, bool write, char* memory, std::int64_t offset,
+               std::size_t bytes) {
   return {.file = File::open(path, write),
           .write = write,
           .memory = memory,
@@ -82,8 +84,10 @@ class FakeQueue final : public Queue {
       const auto bytes = transfer.bytes;
       transfer.result = hook_(transfer);
       if (transfer.result == kDo) {
-        const auto moved = transfer.write ? ::pwrite(transfer.file, transfer.memory, transfer.bytes, transfer.offset)
-                                          : ::pread(transfer.file, transfer.memory, transfer.bytes, transfer.offset);
+        const auto moved =
+            transfer.write
+                ? ::pwrite(transfer.file, transfer.memory, transfer.bytes, transfer.offset)
+                : ::pread(transfer.file, transfer.memory, transfer.bytes, transfer.offset);
         transfer.result = moved < 0 ? -errno : moved;
       }
       transfer.bytes = bytes;
@@ -106,7 +110,9 @@ inline Options with_hook(FakeQueue::Hook hook) {
   out.block_bytes = 8192;
   out.queue_depth = 4;
   out.overlap_events = true;
-  out.make_queue = [hook = std::move(hook)](unsigned) { return Choice{std::make_unique<FakeQueue>(hook), "a test's"}; };
+  out.make_queue = [hook = std::move(hook)](unsigned) {
+    return Choice{std::make_unique<FakeQueue>(hook), "a test's"};
+  };
   return out;
 }
 

@@ -47,8 +47,9 @@ TEST_F(AioFaults, InterruptionsAreTriedAgain) {
 // Fails if another request gets a request's error, or the error lacks the offset and the reason.
 TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
   for (const int error : {EIO, ENOSPC, EDQUOT}) {
-    const auto engine = Engine::make(with_hook(
-        [&](Transfer& transfer) -> std::int64_t { return transfer.offset == 40960 && transfer.write ? -error : kDo; }));
+    const auto engine = Engine::make(with_hook([&](Transfer& transfer) -> std::int64_t {
+      return transfer.offset == 40960 && transfer.write ? -error : kDo;
+    }));
     Bytes back(bytes.size());
     const auto bad = engine->start(job(folder.file("bad"), true, bytes.data(), 0, bytes.size()));
     const auto good = engine->start(job(path, false, back.data(), 0, back.size()));
@@ -71,7 +72,8 @@ TEST_F(AioFaults, ErrorsBelongToTheirRequest) {
 
 // Fails if a read succeeds although the file shrank during it.
 TEST_F(AioFaults, FileThatEndsEarly) {
-  const auto engine = Engine::make(with_hook([](Transfer& transfer) { return transfer.offset >= 65536 ? 0 : kDo; }));
+  const auto engine = Engine::make(
+      with_hook([](Transfer& transfer) { return transfer.offset >= 65536 ? 0 : kDo; }));
   Bytes back(bytes.size());
   const auto request = engine->start(job(path, false, back.data(), 0, back.size()));
   engine->wait(*request);
@@ -102,7 +104,8 @@ TEST_F(AioFaults, EdgesOfWritesComeLast) {
   run(*engine, job(path, true, bytes.data(), 100, 40000));
   if (!order.front().second) GTEST_SKIP() << "no O_DIRECT here";
   ASSERT_GE(order.size(), 3U);
-  for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i].second, i + 2 < order.size()) << i;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    EXPECT_EQ(order[i].second, i + 2 < order.size()) << i;
 }
 
 // Fails if blocks run after cancellation, or the request never completes.

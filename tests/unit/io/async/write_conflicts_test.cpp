@@ -22,7 +22,8 @@ struct UnderWay {
     const bool direct_one = (::fcntl(transfer->file, F_GETFL) & O_DIRECT) != 0;
     ++(direct_one ? direct : cached);
     for (const auto& [other, other_direct] : transfers)
-      mixed += other_direct != direct_one && std::abs(other->offset - transfer->offset) < (64 << 10);
+      mixed +=
+          other_direct != direct_one && std::abs(other->offset - transfer->offset) < (64 << 10);
     transfers.emplace_back(transfer, direct_one);
   }
   void remove(Transfer* transfer) {
@@ -52,7 +53,8 @@ class SlowQueue final : public Queue {
       auto* transfer = *place;
       held_.erase(place);
       std::this_thread::yield();
-      const auto moved = ::pwrite(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
+      const auto moved =
+          ::pwrite(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
       transfer->result = moved < 0 ? -errno : moved;
       all_.remove(transfer);
       done.push_back(transfer);
@@ -91,7 +93,8 @@ Bytes get_directly(const std::string& path, std::size_t bytes) {
 /// them with cached and direct reads.
 void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Engine>>& engines,
                   std::minstd_rand& random, std::size_t most) {
-  const std::size_t bytes = 200000 + random() % 100000, before = random() % 2 != 0 ? 0 : random() % 300000;
+  const std::size_t bytes = 200000 + random() % 100000,
+                    before = random() % 2 != 0 ? 0 : random() % 300000;
   auto expected = random_bytes(before, static_cast<unsigned>(random()));
   put(path, expected);
   auto source = random_bytes(bytes, static_cast<unsigned>(random()));
@@ -101,9 +104,9 @@ void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Eng
   std::vector<std::pair<Engine*, std::shared_ptr<Request>>> requests;
   for (const auto& piece : cut(bytes, most, random)) {
     auto& engine = *engines[random() % engines.size()];
-    requests.emplace_back(&engine,
-                          engine.start(job(path, true, source.data() + piece.begin,
-                                           static_cast<std::int64_t>(start + piece.begin), piece.end - piece.begin)));
+    requests.emplace_back(&engine, engine.start(job(path, true, source.data() + piece.begin,
+                                                    static_cast<std::int64_t>(start + piece.begin),
+                                                    piece.end - piece.begin)));
   }
   for (const auto& [engine, request] : requests) {
     engine->wait(*request);
@@ -122,13 +125,17 @@ TEST(AioNeighbours, RandomWritesBesideEachOther) {
     std::vector<std::shared_ptr<Engine>> engines;
     try {
       for (const int workers : {1, 2})
-        engines.push_back(Engine::make(
-            {.block_bytes = 8192, .queue_depth = 8, .overlap_events = true, .workers = workers, .queue = queue}));
+        engines.push_back(Engine::make({.block_bytes = 8192,
+                                        .queue_depth = 8,
+                                        .overlap_events = true,
+                                        .workers = workers,
+                                        .queue = queue}));
     } catch (const Error& error) {
       ASSERT_EQ(error.code(), ErrorCode::unavailable);
       continue;
     }
-    for (int i = 0; i < 15; ++i) write_pieces(folder.file("data"), engines, random, i % 2 != 0 ? 3000 : 40000);
+    for (int i = 0; i < 15; ++i)
+      write_pieces(folder.file("data"), engines, random, i % 2 != 0 ? 3000 : 40000);
   }
 }
 
@@ -140,8 +147,11 @@ TEST(AioNeighbours, CachedAndDirectWritesKeepApart) {
   std::minstd_rand random(5);
   std::vector<std::shared_ptr<Engine>> engines;
   for (const int workers : {1, 2}) {
-    Options options{.block_bytes = 4096, .queue_depth = 6, .overlap_events = true, .workers = workers};
-    options.make_queue = [&](unsigned) { return Choice{std::make_unique<SlowQueue>(all), "a test's"}; };
+    Options options{
+        .block_bytes = 4096, .queue_depth = 6, .overlap_events = true, .workers = workers};
+    options.make_queue = [&](unsigned) {
+      return Choice{std::make_unique<SlowQueue>(all), "a test's"};
+    };
     engines.push_back(Engine::make(options));
   }
   for (int i = 0; i < 10; ++i) write_pieces(folder.file("data"), engines, random, 20000);

@@ -134,7 +134,8 @@ TEST_F(PinPool, KnowsViews) {
 // Fails if free blocks are not released for a new one, or the message has no remedy.
 TEST_F(PinPool, LimitsAreNamed) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(refusal(600 << 10).find("RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
+  EXPECT_NE(refusal(600 << 10).find(
+                "RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
             std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
   pool.give_back(half);
@@ -144,8 +145,9 @@ TEST_F(PinPool, LimitsAreNamed) {
   machine.lockable = 8 << 20;
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
   const auto text = refusal(1);
-  EXPECT_NE(text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
+      std::string::npos)
       << text;
   EXPECT_FALSE(refusal(~std::size_t{0}).empty());
 }
@@ -268,7 +270,8 @@ TEST(PinSystem, RealMemoryAndThreads) {
 TEST(PinLimit, Text) {
   EXPECT_EQ(parse_bytes("123"), 123);
   EXPECT_EQ(parse_bytes("8GiB"), 8LL << 30);
-  for (const char* wrong : {"", "-1", "1GB", "9999999999TiB", "a"}) EXPECT_THROW(parse_bytes(wrong), Error) << wrong;
+  for (const char* wrong : {"", "-1", "1GB", "9999999999TiB", "a"})
+    EXPECT_THROW(parse_bytes(wrong), Error) << wrong;
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ TEST(PinHandle, EveryMethod) {
   EXPECT_FALSE(pin.is_pinned(at::zeros({4})));
   EXPECT_EQ(pin.stats().used_bytes, 8192);
   EXPECT_TRUE(pin.free_cpu_locked_tensor(locked));
-  EXPECT_FALSE(pin.free_cpu_locked_tensor_by_ptr(reinterpret_cast<std::uintptr_t>(locked.data_ptr())));
+  EXPECT_FALSE(
+      pin.free_cpu_locked_tensor_by_ptr(reinterpret_cast<std::uintptr_t>(locked.data_ptr())));
   locked = at::Tensor();
   pin.trim();
   EXPECT_EQ(pin.stats().held_bytes, 0);

@@ -20,8 +20,8 @@ class Model {
     Element cache = Element::f32;
     NormKind norm = NormKind::rms;
     Gate gate = Gate::silu;
-    bool gated = true, norms_after = false, head_norms = false, bias = false, split = false, head = true, zeros = false,
-         mixed = false;
+    bool gated = true, norms_after = false, head_norms = false, bias = false, split = false,
+         head = true, zeros = false, mixed = false;
     std::int64_t experts = 0, window = 0, group = 0, first_head = 0;
     float softcap = 0;
     std::int64_t hidden = 64, heads = 4, kv_heads = 2, dim = 16, half = 8, inner = 96, layers = 2;
@@ -93,7 +93,9 @@ class Model {
       decoder.segments.push_back(segment);
       begin += each.rows;
       for (DecoderLayer& layer : decoder.layers) {
-        const auto cache = [&] { return values(kind_.cache, kind_.kv_heads * segment.capacity * kind_.dim, 1); };
+        const auto cache = [&] {
+          return values(kind_.cache, kind_.kv_heads * segment.capacity * kind_.dim, 1);
+        };
         layer.caches.push_back({cache(), cache()});
       }
     }
@@ -109,7 +111,8 @@ class Model {
   std::vector<float> logits(const std::vector<float>& x, const Run& run) {
     std::vector<float> changed = x;
     const std::int64_t outputs = decoder.head.matrix.outputs;
-    const auto count = decoder.last_only ? static_cast<std::int64_t>(decoder.segments.size()) : rows;
+    const auto count =
+        decoder.last_only ? static_cast<std::int64_t>(decoder.segments.size()) : rows;
     std::vector<float> out(static_cast<std::size_t>(count * outputs));
     run(decoder, changed.data(), out.data());
     return outputs ? out : changed;
@@ -134,12 +137,15 @@ class Model {
  private:
   Values values(Element type, std::int64_t size, double greatest, double base = 0) {
     Array array(type, size, 0);
-    for (std::int64_t i = 0; i < size; ++i) array.set(i, base + random_.between(-greatest, greatest));
+    for (std::int64_t i = 0; i < size; ++i)
+      array.set(i, base + random_.between(-greatest, greatest));
     // Moving an Array keeps its data at the same address.
     caches_.push_back(std::move(array));
     return {caches_.back().data(), type};
   }
-  const float* floats(std::int64_t size) { return static_cast<const float*>(values(Element::f32, size + 1, 1).data); }
+  const float* floats(std::int64_t size) {
+    return static_cast<const float*>(values(Element::f32, size + 1, 1).data);
+  }
   Norm norm(std::int64_t size) {
     const Element type = random_.element();
     return {kind_.norm, values(type, size, 0.3, kind_.norm == NormKind::rms_plus_one ? 0 : 1),
@@ -149,7 +155,7 @@ class Model {
     Matrix m;
     m.outputs = outputs;
     m.inputs = inputs;
-    m.format = any && kind_.mixed                          ? static_cast<MatrixFormat>(random_.whole(0, 4))
+    m.format = any && kind_.mixed ? static_cast<MatrixFormat>(random_.whole(0, 4))
                : any || kind_.format <= MatrixFormat::fp16 ? kind_.format
                                                            : MatrixFormat::f32;
     if (m.format <= MatrixFormat::fp16) {
@@ -161,18 +167,22 @@ class Model {
     const std::int64_t bytes = outputs * inputs / (m.format == MatrixFormat::int4 ? 2 : 1);
     const std::int64_t groups = outputs * inputs / m.group;
     bytes_.emplace_back();
-    for (std::int64_t i = 0; i < bytes; ++i) bytes_.back().push_back(static_cast<std::uint8_t>(random_.whole(0, 255)));
+    for (std::int64_t i = 0; i < bytes; ++i)
+      bytes_.back().push_back(static_cast<std::uint8_t>(random_.whole(0, 255)));
     m.weight = bytes_.back().data();
-    const double step = 1.7 / std::sqrt(static_cast<double>(inputs)) / (m.format == MatrixFormat::int4 ? 8 : 127);
+    const double step =
+        1.7 / std::sqrt(static_cast<double>(inputs)) / (m.format == MatrixFormat::int4 ? 8 : 127);
     m.scales = static_cast<const float*>(values(Element::f32, groups, step / 2, step).data);
     if (m.format != MatrixFormat::int4 || !kind_.zeros) return m;
     bytes_.emplace_back();
-    for (std::int64_t i = 0; i < groups; ++i) bytes_.back().push_back(static_cast<std::uint8_t>(random_.whole(0, 15)));
+    for (std::int64_t i = 0; i < groups; ++i)
+      bytes_.back().push_back(static_cast<std::uint8_t>(random_.whole(0, 15)));
     m.zeros = bytes_.back().data();
     return m;
   }
   Linear part(std::int64_t outputs, std::int64_t inputs) {
-    return {matrix(outputs, inputs, true), kind_.bias ? values(random_.element(), outputs, 0.2) : Values{}};
+    return {matrix(outputs, inputs, true),
+            kind_.bias ? values(random_.element(), outputs, 0.2) : Values{}};
   }
 
   Kind kind_;
@@ -207,54 +217,65 @@ void on_cpu(const Decoder& d, float* x, float* logits) {
 
 /// Runs the pass with scratch memory initialized to NaN.
 void on_cuda(const Decoder& d, float* x, float* logits, Half half, float* change) {
-  std::vector<float> scratch(static_cast<std::size_t>(cuda_decoder_scratch(d)) / 4 + 4, std::nanf(""));
+  std::vector<float> scratch(static_cast<std::size_t>(cuda_decoder_scratch(d)) / 4 + 4,
+                             std::nanf(""));
   const auto address = (reinterpret_cast<std::uintptr_t>(scratch.data()) + 15) / 16 * 16;
-  ASSERT_EQ(run_cuda_decoder(d, x, logits, reinterpret_cast<void*>(address), half, change, nullptr), nullptr);
+  ASSERT_EQ(run_cuda_decoder(d, x, logits, reinterpret_cast<void*>(address), half, change, nullptr),
+            nullptr);
 }
-void on_cuda(const Decoder& d, float* x, float* logits) { on_cuda(d, x, logits, Half::whole, nullptr); }
+void on_cuda(const Decoder& d, float* x, float* logits) {
+  on_cuda(d, x, logits, Half::whole, nullptr);
+}
 
 void expect_near(const std::vector<float>& ours, const std::vector<float>& wanted, double error) {
   ASSERT_EQ(ours.size(), wanted.size());
   double greatest = 0;
   for (const float value : wanted) greatest = std::max(greatest, std::abs(double{value}));
-  for (std::size_t i = 0; i < ours.size(); ++i) ASSERT_NEAR(ours[i], wanted[i], error * greatest) << i;
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    ASSERT_NEAR(ours[i], wanted[i], error * greatest) << i;
 }
 
 std::vector<Model::Kind> kinds() {
   using K = Model::Kind;
-  return {K{},
-          K{.format = MatrixFormat::bf16, .cache = Element::bf16, .bias = true, .split = true},
-          K{.format = MatrixFormat::fp16,
-            .cache = Element::fp16,
-            .norm = NormKind::rms_plus_one,
-            .gate = Gate::gelu_tanh,
-            .norms_after = true,
-            .head_norms = true,
-            .window = 4,
-            .softcap = 3},
-          K{.norm = NormKind::layer, .gate = Gate::gelu, .gated = false, .bias = true, .kv_heads = 4, .half = 0},
-          K{.norm = NormKind::layer,
-            .gate = Gate::relu,
-            .gated = false,
-            .head = false,
-            .hidden = 70,
-            .heads = 6,
-            .kv_heads = 3,
-            .dim = 22,
-            .half = 5,
-            .inner = 37},
-          K{.format = MatrixFormat::int8, .cache = Element::bf16, .gate = Gate::relu2, .split = true},
-          K{.format = MatrixFormat::int4, .zeros = true},
-          K{.group = 3, .first_head = 2, .heads = 5, .kv_heads = 3},
-          K{.format = MatrixFormat::int4, .bias = true, .split = true, .zeros = true, .mixed = true},
-          K{.experts = 5, .layers = 3},
-          K{.format = MatrixFormat::bf16,
-            .gate = Gate::gelu,
-            .norms_after = true,
-            .experts = 3,
-            .hidden = 70,
-            .dim = 22,
-            .half = 11}};
+  return {
+      K{},
+      K{.format = MatrixFormat::bf16, .cache = Element::bf16, .bias = true, .split = true},
+      K{.format = MatrixFormat::fp16,
+        .cache = Element::fp16,
+        .norm = NormKind::rms_plus_one,
+        .gate = Gate::gelu_tanh,
+        .norms_after = true,
+        .head_norms = true,
+        .window = 4,
+        .softcap = 3},
+      K{.norm = NormKind::layer,
+        .gate = Gate::gelu,
+        .gated = false,
+        .bias = true,
+        .kv_heads = 4,
+        .half = 0},
+      K{.norm = NormKind::layer,
+        .gate = Gate::relu,
+        .gated = false,
+        .head = false,
+        .hidden = 70,
+        .heads = 6,
+        .kv_heads = 3,
+        .dim = 22,
+        .half = 5,
+        .inner = 37},
+      K{.format = MatrixFormat::int8, .cache = Element::bf16, .gate = Gate::relu2, .split = true},
+      K{.format = MatrixFormat::int4, .zeros = true},
+      K{.group = 3, .first_head = 2, .heads = 5, .kv_heads = 3},
+      K{.format = MatrixFormat::int4, .bias = true, .split = true, .zeros = true, .mixed = true},
+      K{.experts = 5, .layers = 3},
+      K{.format = MatrixFormat::bf16,
+        .gate = Gate::gelu,
+        .norms_after = true,
+        .experts = 3,
+        .hidden = 70,
+        .dim = 22,
+        .half = 11}};
 }
 
 // Fails if a step of a layer is skipped or uses other values, a sequence attends to another one, or
@@ -270,13 +291,16 @@ TEST(InferenceCudaPass, IsTheCpus) {
       const std::vector<float> x = model.drawn_rows();
       const std::vector<Array> before = model.caches();
       // The CPU rounds rows to 16 bits for int8 and int4; this pass does not.
-      const double error = kind.format > MatrixFormat::fp16 ? 1e-3 : kind.cache == Element::f32 ? 1e-4 : 2e-2;
+      const double error = kind.format > MatrixFormat::fp16 ? 1e-3
+                           : kind.cache == Element::f32     ? 1e-4
+                                                            : 2e-2;
       for (const bool last_only : {false, true}) {
         model.decoder.last_only = last_only;
         model.set_caches(before);
         const auto wanted = model.logits(x, on_cpu);
         model.set_caches(before);
-        const auto ours = model.logits(x, static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda));
+        const auto ours =
+            model.logits(x, static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda));
         expect_near(ours, wanted, error);
       }
     }
@@ -308,7 +332,8 @@ TEST(InferenceCudaPass, RowsHaveTheSameBitsAlone) {
           layer.sin += row * kind.half;
         }
         model.rows = 1;
-        const auto one = model.logits({x.begin() + row * kind.hidden, x.begin() + (row + 1) * kind.hidden}, run);
+        const auto one =
+            model.logits({x.begin() + row * kind.hidden, x.begin() + (row + 1) * kind.hidden}, run);
         alone.insert(alone.end(), one.begin(), one.end());
       }
     EXPECT_EQ(alone, together);
@@ -322,7 +347,8 @@ TEST(InferenceCudaPass, HalvesAreTheWhole) {
     Model model({.bias = true, .experts = experts, .layers = 1}, 300);
     model.set_sequences({{5, 18}});
     const std::vector<float> x = model.drawn_rows();
-    const auto whole = model.logits(x, static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda));
+    const auto whole =
+        model.logits(x, static_cast<void (*)(const Decoder&, float*, float*)>(on_cuda));
     Decoder layers = model.decoder, last = model.decoder;
     layers.head = {};
     last.layers.clear();

@@ -30,7 +30,8 @@ inline double error_of(at::ScalarType type) {
 }
 
 /// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and memory order.
-inline void expect_near(const char* what, const at::Tensor& ours, const at::Tensor& want, double error) {
+inline void expect_near(const char* what, const at::Tensor& ours, const at::Tensor& want,
+                        double error) {
   ASSERT_EQ(ours.sizes(), want.sizes()) << what;
   ASSERT_EQ(ours.scalar_type(), want.scalar_type()) << what;
   ASSERT_EQ(ours.is_contiguous(), want.is_contiguous()) << what;

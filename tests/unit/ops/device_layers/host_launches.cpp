@@ -39,8 +39,9 @@ Pass<Device<S>> of_device(const Pass<S>& pass) {
 }  // namespace
 
 const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element, void*) {
-  return with_element(element,
-                      [&](auto t) { op_tests::run_attention_forward<decltype(t)>(launch, op_tests::Run::forwards); });
+  return with_element(element, [&](auto t) {
+    op_tests::run_attention_forward<decltype(t)>(launch, op_tests::Run::forwards);
+  });
 }
 
 const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void*) {
@@ -49,8 +50,9 @@ const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void*)
 }
 
 const char* cuda_attention_backward(const AttentionLaunch<float>& launch, Element element, void*) {
-  return with_element(element,
-                      [&](auto t) { op_tests::run_attention_backward<decltype(t)>(launch, op_tests::Run::forwards); });
+  return with_element(element, [&](auto t) {
+    op_tests::run_attention_backward<decltype(t)>(launch, op_tests::Run::forwards);
+  });
 }
 
 const char* cuda_attention_backward(const AttentionLaunch<double>& launch, void*) {
@@ -65,7 +67,8 @@ const char* device_add_norm(const AddNorm<S>& pass, std::int64_t rows, void*) {
 }
 
 template <typename S>
-const char* device_norm_grad(const NormGrad<S>& pass, std::int64_t rows, typename RealOf<S>::type* parts, void*) {
+const char* device_norm_grad(const NormGrad<S>& pass, std::int64_t rows,
+                             typename RealOf<S>::type* parts, void*) {
   op_tests::run_norm_grad(of_device(pass), rows, parts, false);
   return nullptr;
 }
@@ -77,14 +80,15 @@ const char* device_gelu(const Gelu<S>& pass, std::int64_t rows, void*) {
 }
 
 template <typename S>
-const char* device_gelu_grad(const Gelu<S>& pass, S* grad, std::int64_t rows, typename RealOf<S>::type* parts, void*) {
+const char* device_gelu_grad(const Gelu<S>& pass, S* grad, std::int64_t rows,
+                             typename RealOf<S>::type* parts, void*) {
   op_tests::run_gelu_grad(of_device(pass), reinterpret_cast<Device<S>*>(grad), rows, parts);
   return nullptr;
 }
 
 template <typename S>
-const char* device_column_sums(const S* from, std::int64_t columns, std::int64_t rows, typename RealOf<S>::type* parts,
-                               void*) {
+const char* device_column_sums(const S* from, std::int64_t columns, std::int64_t rows,
+                               typename RealOf<S>::type* parts, void*) {
   op_tests::run_column_sums(reinterpret_cast<const Device<S>*>(from), columns, rows, parts);
   return nullptr;
 }

@@ -18,12 +18,15 @@
 namespace anyaccel::ops {
 namespace {
 
-using Forward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t,
-                                           std::optional<double>, const OptionalTensor&, const OptionalTensor&,
-                                           const OptionalTensor&, c10::string_view, c10::string_view);
-using Backward = Grads(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&, std::int64_t,
-                       std::optional<double>, const OptionalTensor&, const OptionalTensor&, const OptionalTensor&,
-                       c10::string_view, c10::string_view, const Tensor&, const Tensor&, bool);
+using Forward = std::tuple<Tensor, Tensor>(const Tensor&, const Tensor&, const Tensor&,
+                                           const Tensor&, std::int64_t, std::optional<double>,
+                                           const OptionalTensor&, const OptionalTensor&,
+                                           const OptionalTensor&, c10::string_view,
+                                           c10::string_view);
+using Backward = Grads(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                       std::int64_t, std::optional<double>, const OptionalTensor&,
+                       const OptionalTensor&, const OptionalTensor&, c10::string_view,
+                       c10::string_view, const Tensor&, const Tensor&, bool);
 
 /// A call with random sizes and masks.
 struct Call {
@@ -33,12 +36,15 @@ struct Call {
   std::string padding_mode = "add", attn_mode = "add";
 
   Arguments arguments() const {
-    return {q, k, v, layout, block, std::nullopt, rpe, key_padding_mask, attn_mask, padding_mode, attn_mode};
+    return {
+        q,        k, v, layout, block, std::nullopt, rpe, key_padding_mask, attn_mask, padding_mode,
+        attn_mode};
   }
 };
 
 /// A mask of numbers or bools that hides some keys.
-Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type, const std::string& mode) {
+Tensor mask_of(Chance& chance, at::IntArrayRef sizes, at::ScalarType type,
+               const std::string& mode) {
   const Tensor seen = at::bernoulli(at::full(sizes, 0.7)).to(at::kBool);
   if (mode == "mul") return chance.once_in(2) ? seen : seen.to(type);
   const double hidden = chance.once_in(2) ? -HUGE_VAL : -200.0;
@@ -49,7 +55,8 @@ Call random_call(Chance& chance, at::ScalarType type) {
   Call out;
   const std::int64_t batch = chance.whole(chance.once_in(8) ? 0 : 1, 2), heads = chance.whole(1, 3);
   out.block = 16 * chance.whole(1, 4);
-  const std::int64_t length = out.block * chance.whole(chance.once_in(8) ? 0 : 1, 4), blocks = length / out.block;
+  const std::int64_t length = out.block * chance.whole(chance.once_in(8) ? 0 : 1, 4),
+                     blocks = length / out.block;
   const std::int64_t dim = chance.once_in(2) ? 16 * chance.whole(1, 4) : chance.whole(1, 40);
   const auto rows = [&] {
     const Tensor all = at::randn({batch, length, heads, dim}).to(type).transpose(1, 2);
@@ -64,7 +71,9 @@ Call random_call(Chance& chance, at::ScalarType type) {
   if (chance.once_in(2)) out.layout = out.layout.to(at::kBool);
   if (chance.once_in(2)) out.padding_mode = "mul";
   if (chance.once_in(2)) out.attn_mode = "mul";
-  const auto of_type = [&] { return chance.once_in(2) ? type : chance.once_in(2) ? at::kFloat : at::kHalf; };
+  const auto of_type = [&] {
+    return chance.once_in(2) ? type : chance.once_in(2) ? at::kFloat : at::kHalf;
+  };
   if (chance.once_in(2)) {
     const std::int64_t shapes[][4] = {
         {batch, heads, length, length}, {1, heads, length, length}, {batch, 1, length, 1}};
@@ -73,7 +82,8 @@ Call random_call(Chance& chance, at::ScalarType type) {
                        : mask_of(chance, {length, length}, of_type(), "add");
   }
   if (chance.once_in(2))
-    out.key_padding_mask = mask_of(chance, {chance.once_in(2) ? batch : 1, length}, of_type(), out.padding_mode);
+    out.key_padding_mask =
+        mask_of(chance, {chance.once_in(2) ? batch : 1, length}, of_type(), out.padding_mode);
   if (chance.once_in(2)) {
     out.attn_mask = mask_of(chance, {length, length}, of_type(), out.attn_mode);
     if (chance.once_in(2)) out.attn_mask = out.attn_mask->t();
@@ -84,8 +94,10 @@ Call random_call(Chance& chance, at::ScalarType type) {
 // Fails if a stride, a mask, its mode or dtype, a head's layout, the slices of rpe's gradient or an
 // empty size is handled wrongly between tensors and kernels, or the two devices differ.
 TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
-  static const auto host_forward = load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");
-  static const auto host_backward = load_op<Backward>("SparseAttnBuilder", "_sparse_attention_backward");
+  static const auto host_forward =
+      load_op<Forward>("SparseAttnBuilder", "_sparse_attention_forward");
+  static const auto host_backward =
+      load_op<Backward>("SparseAttnBuilder", "_sparse_attention_backward");
   at::set_num_threads(1);  // the calls are small
   at::manual_seed(5);
   Chance chance(5);
@@ -105,10 +117,12 @@ TEST(SparseAttentionOnDevice, IsTheSameAsOnTheHost) {
     expect_near("stats", stats, want_stats, type == at::kDouble ? 1e-10 : 1e-4);
     // Both backward passes get the same result tensor.
     check_results(g, call.grad, want, want_stats);
-    const auto [dq, dk, dv, drpe] = sparse_backward_on_device(call.grad, g, want, want_stats, true, nullptr);
-    const auto [want_dq, want_dk, want_dv, want_drpe] = host_backward.call(
-        call.grad, call.q, call.k, call.v, call.layout, call.block, std::nullopt, call.rpe, call.key_padding_mask,
-        call.attn_mask, call.padding_mode, call.attn_mode, want, want_stats, true);
+    const auto [dq, dk, dv, drpe] =
+        sparse_backward_on_device(call.grad, g, want, want_stats, true, nullptr);
+    const auto [want_dq, want_dk, want_dv, want_drpe] =
+        host_backward.call(call.grad, call.q, call.k, call.v, call.layout, call.block, std::nullopt,
+                           call.rpe, call.key_padding_mask, call.attn_mask, call.padding_mode,
+                           call.attn_mode, want, want_stats, true);
     expect_near("dq", dq, want_dq, 2 * error_of(type));
     expect_near("dk", dk, want_dk, 2 * error_of(type));
     expect_near("dv", dv, want_dv, 2 * error_of(type));

@@ -40,7 +40,8 @@ TEST(QuantizerApi, ThereAndBack) {
     for (const std::int64_t bits : {8, 4}) {
       const auto made = quantizer::quantize(x, 12, bits, type);
       EXPECT_EQ(made.codes.sizes(), (std::vector<std::int64_t>{6, 32 * bits / 8}));
-      EXPECT_EQ(made.params.sizes(), (std::vector<std::int64_t>{12, type == QuantizationType::asymmetric ? 2 : 1}));
+      EXPECT_EQ(made.params.sizes(),
+                (std::vector<std::int64_t>{12, type == QuantizationType::asymmetric ? 2 : 1}));
       const at::Tensor read = quantizer::dequantize(made, 12, bits, type, at::kFloat);
       EXPECT_LE((read - x).abs().max().item<float>(), bits == 8 ? 0.05 : 0.8);
       EXPECT_TRUE(at::equal(quantizer::dequantize(made, 12, bits, type), read.to(at::kHalf)));
@@ -48,11 +49,15 @@ TEST(QuantizerApi, ThereAndBack) {
       const auto swizzled = quantizer::swizzle_quant(x, 12, bits, type, 1, 2, 2);
       const at::Tensor parts = made.params.view({2, 2, 3, -1}).transpose(0, 1).reshape({12, -1});
       EXPECT_TRUE(at::equal(swizzled.params, parts));
-      const auto sum = quantizer::quantized_reduction(
-          {at::cat({made.codes.view(-1), made.codes.view(-1)}), at::cat({made.params, made.params})}, 24, 6, bits, type,
-          2);
+      const auto sum =
+          quantizer::quantized_reduction({at::cat({made.codes.view(-1), made.codes.view(-1)}),
+                                          at::cat({made.params, made.params})},
+                                         24, 6, bits, type, 2);
       EXPECT_EQ(sum.params.size(0), 6);
-      EXPECT_LE((quantizer::dequantize(sum, 6, bits, type, at::kFloat) - 2 * read.view(-1)).abs().max().item<float>(),
+      EXPECT_LE((quantizer::dequantize(sum, 6, bits, type, at::kFloat) - 2 * read.view(-1))
+                    .abs()
+                    .max()
+                    .item<float>(),
                 bits == 8 ? 0.1 : 1.6);
     }
 }
@@ -61,8 +66,9 @@ TEST(QuantizerApi, Halves) {
   // Fails if scale and minimum, or number of groups and their size, are exchanged.
   const auto halves = [](at::ArrayRef<double> values) { return at::tensor(values).to(at::kHalf); };
   const at::Tensor codes = at::tensor({0x12, 0x30, 0xff, 0x80}).to(at::kByte);
-  EXPECT_TRUE(at::equal(quantizer::dequantize_to_half(codes, halves({2, 4}), halves({1, -1}), 2, 4, 4),
-                        halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
+  EXPECT_TRUE(
+      at::equal(quantizer::dequantize_to_half(codes, halves({2, 4}), halves({1, -1}), 2, 4, 4),
+                halves({1.5, 2, 2.5, 1, 2.75, 2.75, 1, -1}).view({2, 4})));
 }
 
 // Fails if an error of the op has a different type than this library's, or names a function of the
@@ -72,8 +78,12 @@ TEST(QuantizerApi, WhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 3, 8); }),
               HasSubstr("groups does not divide the elements; got 3, want"));
   EXPECT_THAT(error_of([&] { quantizer::quantize(x, 4, 5); }), HasSubstr("got 5, want 4 or 8"));
-  EXPECT_THAT(error_of([&] { quantizer::dequantize({x, x}, 4, 8); }), HasSubstr("want int8 or uint8"));
-  EXPECT_THAT(error_of([&] { fp_quantizer::quantize(x, x, 8, false, 8, 3); }), HasSubstr("want uint8"));
+  EXPECT_THAT(error_of([&] {
+                quantizer::dequantize({x, x}, 4, 8);
+              }),
+              HasSubstr("want int8 or uint8"));
+  EXPECT_THAT(error_of([&] { fp_quantizer::quantize(x, x, 8, false, 8, 3); }),
+              HasSubstr("want uint8"));
 }
 
 // Fails if the bits of mantissa and exponent, or the seed and another number, are exchanged.
@@ -90,7 +100,8 @@ TEST(FpQuantizerApi, ThereAndBack) {
     fp_quantizer::quantize(out, x, 48, false, bits, mantissa);
     fp_quantizer::dequantize(read, out, 48, mantissa, bits - mantissa - 1);
     EXPECT_TRUE(at::allclose(read, x.to(at::kFloat), near, 3 * near)) << bits;
-    fp_quantizer::selective_dequantize(chosen, out, at::tensor({5, 2}), 48, mantissa, bits - mantissa - 1);
+    fp_quantizer::selective_dequantize(chosen, out, at::tensor({5, 2}), 48, mantissa,
+                                       bits - mantissa - 1);
     EXPECT_TRUE(at::equal(chosen, at::cat({read.slice(0, 5, 6), read.slice(0, 2, 3)})));
     const at::Tensor one = rows(), same = rows(), other = rows();
     fp_quantizer::quantize(one, x, 48, true, bits, mantissa, 1);
@@ -98,11 +109,11 @@ TEST(FpQuantizerApi, ThereAndBack) {
     fp_quantizer::quantize(other, x, 48, true, bits, mantissa, 2);
     EXPECT_TRUE(at::equal(one, same));
     EXPECT_FALSE(at::equal(one, other) || at::equal(one, out));
-    EXPECT_THAT(
-        error_of([&] {
-          fp_quantizer::selective_dequantize(chosen, out, at::tensor({5, 8}), 48, mantissa, bits - mantissa - 1);
-        }),
-        HasSubstr("an index is out of range; got 8"));
+    EXPECT_THAT(error_of([&] {
+                  fp_quantizer::selective_dequantize(chosen, out, at::tensor({5, 8}), 48, mantissa,
+                                                     bits - mantissa - 1);
+                }),
+                HasSubstr("an index is out of range; got 8"));
   }
 }
 

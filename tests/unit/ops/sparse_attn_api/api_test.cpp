@@ -24,20 +24,26 @@ std::int64_t count(const SparsityConfig& config, std::int64_t length) {
 // Fails if an option does not reach the op, or options are exchanged.
 TEST(SparsityConfig, EveryKind) {
   EXPECT_EQ(count(DenseSparsityConfig(2, {.block = 32}), 128), 2 * 16);
-  EXPECT_EQ(count(FixedSparsityConfig(1, {.num_local_blocks = 2, .attention = "unidirectional"}), 64), 8);
-  EXPECT_EQ(count(VariableSparsityConfig(
-                      1, {.num_random_blocks = 0, .local_window_blocks = {1, 2}, .global_block_indices = {3}}),
+  EXPECT_EQ(
+      count(FixedSparsityConfig(1, {.num_local_blocks = 2, .attention = "unidirectional"}), 64), 8);
+  EXPECT_EQ(count(VariableSparsityConfig(1, {.num_random_blocks = 0,
+                                             .local_window_blocks = {1, 2},
+                                             .global_block_indices = {3}}),
                   64),
             9);
-  EXPECT_EQ(count(BigBirdSparsityConfig(1, {.num_random_blocks = 0, .num_sliding_window_blocks = 1}), 64), 10);
-  EXPECT_EQ(count(BSLongformerSparsityConfig(1, {.num_sliding_window_blocks = 1,
-                                                 .global_block_indices = {0},
-                                                 .global_block_end_indices = std::vector<std::int64_t>{2}}),
+  EXPECT_EQ(
+      count(BigBirdSparsityConfig(1, {.num_random_blocks = 0, .num_sliding_window_blocks = 1}), 64),
+      10);
+  EXPECT_EQ(count(BSLongformerSparsityConfig(
+                      1, {.num_sliding_window_blocks = 1,
+                          .global_block_indices = {0},
+                          .global_block_end_indices = std::vector<std::int64_t>{2}}),
                   64),
             14);
   EXPECT_EQ(count(LocalSlidingWindowSparsityConfig(3, {.attention = "bidirectional"}), 48), 3 * 7);
   const auto birds = [](std::int64_t seed) {
-    return BigBirdSparsityConfig(2, {.different_layout_per_head = true, .num_random_blocks = 3, .seed = seed})
+    return BigBirdSparsityConfig(
+               2, {.different_layout_per_head = true, .num_random_blocks = 3, .seed = seed})
         .make_layout(512);
   };
   EXPECT_TRUE(at::equal(birds(1), birds(1)));

@@ -32,10 +32,14 @@ const TransformerConfig small{.hidden_size = 32,
 /// A BERT layer composed of torch ops.
 at::Tensor plain(TransformerLayer& layer, const at::Tensor& x) {
   const auto p = [&](const char* name) { return layer.parameter(name); };
-  const std::int64_t batch = x.size(0), length = x.size(1), hidden = x.size(2), heads = layer.config().heads;
-  const auto parts = at::linear(x, p("attn_qkvw"), p("attn_qkvb")).view({batch, length, 3, heads, hidden / heads});
+  const std::int64_t batch = x.size(0), length = x.size(1), hidden = x.size(2),
+                     heads = layer.config().heads;
+  const auto parts =
+      at::linear(x, p("attn_qkvw"), p("attn_qkvb")).view({batch, length, 3, heads, hidden / heads});
   const auto part = [&](std::int64_t i) { return parts.select(2, i).transpose(1, 2); };
-  const auto seen = at::scaled_dot_product_attention(part(0), part(1), part(2)).transpose(1, 2).reshape(x.sizes());
+  const auto seen = at::scaled_dot_product_attention(part(0), part(1), part(2))
+                        .transpose(1, 2)
+                        .reshape(x.sizes());
   const auto norm = [&](const at::Tensor& at, const char* weight, const char* bias) {
     return at::layer_norm(at, {hidden}, p(weight), p(bias), layer.config().layer_norm_eps);
   };
@@ -53,7 +57,8 @@ TEST(TransformerLayer, IsThePlainLayer) {
   EXPECT_TRUE(at::allclose(out, plain(layer, x), 1e-4, 1e-5));
   out.square().sum().backward();
   EXPECT_TRUE(x.grad().defined());
-  for (const auto& [name, tensor] : layer.named_parameters()) EXPECT_TRUE(tensor.grad().defined()) << name;
+  for (const auto& [name, tensor] : layer.named_parameters())
+    EXPECT_TRUE(tensor.grad().defined()) << name;
 }
 
 // Fails if dropout does not depend on the seed, two calls drop the same elements, or evaluation
@@ -62,7 +67,8 @@ TEST(TransformerLayer, DropsBySeed) {
   auto config = small;
   config.seed = 4;
   TransformerLayer one(config), other(config);
-  for (const auto& [name, tensor] : one.named_parameters()) other.parameter(name).detach().copy_(tensor.detach());
+  for (const auto& [name, tensor] : one.named_parameters())
+    other.parameter(name).detach().copy_(tensor.detach());
   const auto x = at::randn({2, 9, 32});
   const auto first = one.forward(x);
   EXPECT_TRUE(at::equal(first, other.forward(x)));
@@ -87,15 +93,16 @@ TEST(TransformerLayer, LoadsHuggingFaceWeights) {
   add("intermediate.dense.weight", {48, 32});
   add("intermediate.dense.bias", {48});
   add("output.dense.weight", {32, 48});
-  for (const char* name : {"attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias", "output.dense.bias",
-                           "output.LayerNorm.weight"})
+  for (const char* name : {"attention.output.LayerNorm.weight", "attention.output.LayerNorm.bias",
+                           "output.dense.bias", "output.LayerNorm.weight"})
     add(name, {32});
   const auto before = layer.parameter("attn_ow").detach().clone();
   EXPECT_THROW(layer.load_hugging_face(weights, "layer.3."), Error);
   EXPECT_TRUE(at::equal(before, layer.parameter("attn_ow")));
   add("output.LayerNorm.bias", {32});
   layer.load_hugging_face(weights, "layer.3.");
-  EXPECT_TRUE(at::equal(layer.parameter("attn_qkvw").narrow(0, 32, 32), weights["layer.3.attention.self.key.weight"]));
+  EXPECT_TRUE(at::equal(layer.parameter("attn_qkvw").narrow(0, 32, 32),
+                        weights["layer.3.attention.self.key.weight"]));
   EXPECT_TRUE(at::equal(layer.parameter("norm_w"), weights["layer.3.output.LayerNorm.weight"]));
   EXPECT_TRUE(at::equal(layer.parameter("inter_b"), weights["layer.3.intermediate.dense.bias"]));
 }

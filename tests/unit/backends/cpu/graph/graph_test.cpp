@@ -67,9 +67,12 @@ TEST(CpuGraph, ReplayFollowsItsInput) {
 TEST(CpuGraph, RefusesWhatTheHostReads) {
   const auto x = at::ones({4});
   const std::pair<const char*, std::function<void()>> cases[] = {
-      {"aten::_local_scalar_dense", [&] { x.sum().item<float>(); }}, {"aten::nonzero", [&] { x.nonzero(); }},
-      {"aten::masked_select", [&] { x.masked_select(x > 0); }},      {"aten::index.Tensor", [&] { x.index({x > 0}); }},
-      {"aten::equal", [&] { static_cast<void>(x.equal(x)); }},       {"aten::to_sparse", [&] { x.to_sparse().add(1); }},
+      {"aten::_local_scalar_dense", [&] { x.sum().item<float>(); }},
+      {"aten::nonzero", [&] { x.nonzero(); }},
+      {"aten::masked_select", [&] { x.masked_select(x > 0); }},
+      {"aten::index.Tensor", [&] { x.index({x > 0}); }},
+      {"aten::equal", [&] { static_cast<void>(x.equal(x)); }},
+      {"aten::to_sparse", [&] { x.to_sparse().add(1); }},
   };
   for (const auto& [name, work] : cases) {
     auto graph = make_cpu_graph();
@@ -195,7 +198,9 @@ TEST(CpuGraph, KernelsAreRecordedWhole) {
 TEST(CpuGraph, RandomOpsDrawFreshNumbers) {
   const auto x = at::ones({100});
   auto generator = at::detail::getDefaultCPUGenerator();
-  const auto work = [&] { return std::pair{at::dropout(x, 0.5, true), at::randn({5}).add(at::empty({5}).normal_())}; };
+  const auto work = [&] {
+    return std::pair{at::dropout(x, 0.5, true), at::randn({5}).add(at::empty({5}).normal_())};
+  };
   std::pair<Tensor, Tensor> got;
   const auto graph = capture([&] { got = work(); });
   const auto first = got.first.clone();
@@ -240,7 +245,8 @@ TEST(CpuGraph, AutocastCastsInside) {
 TEST(CpuGraph, OwnsItsMemory) {
   const auto x = at::ones({64});
   c10::weak_intrusive_ptr<c10::StorageImpl> middle(
-      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(at::empty({1}).storage().unsafeGetStorageImpl()));
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+          at::empty({1}).storage().unsafeGetStorageImpl()));
   Tensor y;
   const auto graph = capture([&] {
     const auto z = x * 2;

@@ -65,7 +65,8 @@ std::vector<Case> cases() {
       {"slice", [](auto& x, auto& y) { return x.slice(1, 1) * y.slice(1, 0, -1); }},
       {"number_tensor", [](auto& x, auto& y) { return x * y.select(0, 0).select(0, 0); }},
       {"mixed_types", [](auto& x, auto& y) { return x + y.to(at::kDouble); }},
-      {"in_place", [](auto& x, auto& y) { return x.clone().add_(y).mul_(2).sub_(y).div_(3).relu_().neg_(); }},
+      {"in_place",
+       [](auto& x, auto& y) { return x.clone().add_(y).mul_(2).sub_(y).div_(3).relu_().neg_(); }},
       {"in_place_slice",
        [](auto& x, auto& y) {
          auto z = x.clone();
@@ -74,23 +75,44 @@ std::vector<Case> cases() {
          z.select(1, 0).fill_(4);
          return z;
        }},
-      {"activations", [](auto& x, auto&) { return x.relu() + x.tanh() + x.sigmoid() + at::silu(x) + at::gelu(x); }},
+      {"activations",
+       [](auto& x, auto&) {
+         return x.relu() + x.tanh() + x.sigmoid() + at::silu(x) + at::gelu(x);
+       }},
       {"gelu_tanh", [](auto& x, auto&) { return at::gelu(x, "tanh"); }},
-      {"unary", [](auto& x, auto&) { return x.abs().add(1).rsqrt() + x.exp().log() + x.sin() * x.cos() + x.erf(); }},
-      {"pow", [](auto& x, auto&) { return x.pow(2) + x.pow(3) + x.abs().pow(0.5) + x.square() + x.reciprocal(); }},
-      {"clamp", [](auto& x, auto&) { return x.clamp(-0.5, 0.5) + x.clamp_min(0.1) + x.clamp_max(0.2); }},
-      {"addcmul", [](auto& x, auto& y) { return at::addcmul(x, x, y, 0.1) + at::addcdiv(x, x, y, 0.2); }},
+      {"unary",
+       [](auto& x, auto&) {
+         return x.abs().add(1).rsqrt() + x.exp().log() + x.sin() * x.cos() + x.erf();
+       }},
+      {"pow",
+       [](auto& x, auto&) {
+         return x.pow(2) + x.pow(3) + x.abs().pow(0.5) + x.square() + x.reciprocal();
+       }},
+      {"clamp",
+       [](auto& x, auto&) { return x.clamp(-0.5, 0.5) + x.clamp_min(0.1) + x.clamp_max(0.2); }},
+      {"addcmul",
+       [](auto& x, auto& y) { return at::addcmul(x, x, y, 0.1) + at::addcdiv(x, x, y, 0.2); }},
       {"lerp", [](auto& x, auto& y) { return at::lerp(x, y, 0.3) + at::lerp(x, y, x); }},
       {"compare", [](auto& x, auto& y) { return at::where(x > y, x, y) + (x == y).to(x.dtype()); }},
       {"maximum", [](auto& x, auto& y) { return x.maximum(y) - x.minimum(y); }},
-      {"sum", [](auto& x, auto&) { return x.sum() + x.sum(0) + x.sum(1, true) + x.mean() + x.mean(1, true); }},
+      {"sum",
+       [](auto& x, auto&) {
+         return x.sum() + x.sum(0) + x.sum(1, true) + x.mean() + x.mean(1, true);
+       }},
       {"norm", [](auto& x, auto&) { return x.norm() + x.norm(2, 1); }},
-      {"amax", [](auto& x, auto&) { return x.amax(1) + x.argmax(1).to(x.dtype()) + std::get<0>(x.max(0)); }},
+      {"amax", [](auto& x,
+                  auto&) { return x.amax(1) + x.argmax(1).to(x.dtype()) + std::get<0>(x.max(0)); }},
       {"cumsum", [](auto& x, auto&) { return x.cumsum(1); }},
-      {"softmax", [](auto& x, auto&) { return at::softmax(x, 1) + at::log_softmax(x, -1) + at::softmax(x, 0); }},
+      {"softmax",
+       [](auto& x, auto&) {
+         return at::softmax(x, 1) + at::log_softmax(x, -1) + at::softmax(x, 0);
+       }},
       {"mm", [](auto& x, auto& y) { return x.mm(y) + x.mm(y.t()) + x.t().mm(y); }},
       {"mv", [](auto& x, auto& y) { return x.mv(y.select(0, 0)); }},
-      {"addmm", [](auto& x, auto& y) { return at::addmm(x.select(0, 0), x, y) + at::addmm(x, x, y, 0.5, 2); }},
+      {"addmm",
+       [](auto& x, auto& y) {
+         return at::addmm(x.select(0, 0), x, y) + at::addmm(x, x, y, 0.5, 2);
+       }},
       {"bmm", [](auto& x, auto& y) { return at::bmm(x.unsqueeze(0), y.unsqueeze(0)); }},
       {"matmul",
        [](auto& x, auto& y) {
@@ -114,7 +136,8 @@ std::vector<Case> cases() {
        }},
       {"constants",
        [](auto& x, auto&) {
-         return x + at::zeros_like(x) + at::ones({x.size(1)}) + at::arange(x.size(1)) + at::scalar_tensor(3.0);
+         return x + at::zeros_like(x) + at::ones({x.size(1)}) + at::arange(x.size(1)) +
+                at::scalar_tensor(3.0);
        }},
       {"accumulate_in_constant",
        [](auto& x, auto&) {
@@ -123,24 +146,35 @@ std::vector<Case> cases() {
          auto number = at::scalar_tensor(1.0);
          return total * number.add_(x.sum());
        }},
-      {"masked_fill", [](auto& x, auto& y) { return x.masked_fill(y > 0, -1e9) + x.masked_fill(y < 0, y.sum()); }},
+      {"masked_fill",
+       [](auto& x, auto& y) { return x.masked_fill(y > 0, -1e9) + x.masked_fill(y < 0, y.sum()); }},
       {"tril", [](auto& x, auto&) { return x.tril() + x.triu(1); }},
-      {"gather", [](auto& x, auto& y) { return x.gather(1, std::get<1>(y.sort(1))) + x.index_select(0, y.argmax(1)); }},
+      {"gather",
+       [](auto& x, auto& y) {
+         return x.gather(1, std::get<1>(y.sort(1))) + x.index_select(0, y.argmax(1));
+       }},
       {"index", [](auto& x, auto& y) { return x.index({y.argmax(1)}); }},
-      {"index_put", [](auto& x, auto& y) { return x.clone().index_put_({y.select(1, 0).argsort()}, y); }},
+      {"index_put",
+       [](auto& x, auto& y) { return x.clone().index_put_({y.select(1, 0).argsort()}, y); }},
       {"scatter_add", [](auto& x, auto& y) { return x.scatter_add(1, std::get<1>(y.sort(1)), y); }},
       {"sort", [](auto& x, auto&) { return std::get<0>(x.sort(1)) + std::get<0>(x.topk(1, 1)); }},
       {"embedding", [](auto& x, auto& y) { return at::embedding(x, y.argmax(1)); }},
-      {"layer_norm", [](auto& x, auto& y) { return at::layer_norm(x, {x.size(1)}, y.select(0, 0), y.select(0, 1)); }},
-      {"rms_norm", [](auto& x, auto& y) { return at::rms_norm(x, {x.size(1)}, y.select(0, 0), 1e-5); }},
+      {"layer_norm",
+       [](auto& x, auto& y) {
+         return at::layer_norm(x, {x.size(1)}, y.select(0, 0), y.select(0, 1));
+       }},
+      {"rms_norm",
+       [](auto& x, auto& y) { return at::rms_norm(x, {x.size(1)}, y.select(0, 0), 1e-5); }},
       {"attention",
        [](auto& x, auto& y) {
-         const auto q = x.view({1, 1, x.size(0), x.size(1)}), k = y.view({1, 1, y.size(0), y.size(1)});
+         const auto q = x.view({1, 1, x.size(0), x.size(1)}),
+                    k = y.view({1, 1, y.size(0), y.size(1)});
          return at::scaled_dot_product_attention(q, k, k, {}, 0.0, /*is_causal=*/true);
        }},
       {"losses",
        [](auto& x, auto& y) {
-         return at::mse_loss(x, y) + at::smooth_l1_loss(x, y) + at::cross_entropy_loss(x, y.argmax(1));
+         return at::mse_loss(x, y) + at::smooth_l1_loss(x, y) +
+                at::cross_entropy_loss(x, y.argmax(1));
        }},
       {"foreach",
        [](auto& x, auto& y) {
@@ -150,7 +184,9 @@ std::vector<Case> cases() {
          return list[0] + list[1] + at::stack(at::_foreach_norm(list)).sum();
        }},
       {"bf16",
-       [](auto& x, auto& y) { return (x.to(at::kBFloat16) * 1.5 + y.to(at::kBFloat16)).mm(x.to(at::kBFloat16)); }},
+       [](auto& x, auto& y) {
+         return (x.to(at::kBFloat16) * 1.5 + y.to(at::kBFloat16)).mm(x.to(at::kBFloat16));
+       }},
       {"backward",
        [loss](auto& x, auto& y) {
          const auto w = y.detach().clone().set_requires_grad(true);

@@ -40,10 +40,13 @@ constexpr int kSteps = 200;
 // A model: its parameters, and the loss of a batch.
 struct Model {
   std::vector<Tensor> parameters;
-  std::function<Tensor(const std::vector<Tensor>& parameters, const Tensor& x, const Tensor& y)> loss;
+  std::function<Tensor(const std::vector<Tensor>& parameters, const Tensor& x, const Tensor& y)>
+      loss;
 };
 
-Tensor parameter(at::IntArrayRef shape) { return at::randn(shape).mul_(0.2).set_requires_grad(true); }
+Tensor parameter(at::IntArrayRef shape) {
+  return at::randn(shape).mul_(0.2).set_requires_grad(true);
+}
 
 void seed() {
   auto generator = at::detail::getDefaultCPUGenerator();
@@ -61,9 +64,14 @@ Model mlp() {
 Model transformer(double dropout) {
   constexpr int kWidth = 16, kHeads = 2;
   Model model;
-  model.parameters = {
-      parameter({11, kWidth}), parameter({kWidth}), parameter({3 * kWidth, kWidth}), parameter({kWidth, kWidth}),
-      parameter({kWidth}),     parameter({kWidth}), parameter({4 * kWidth, kWidth}), parameter({kWidth, 2 * kWidth})};
+  model.parameters = {parameter({11, kWidth}),
+                      parameter({kWidth}),
+                      parameter({3 * kWidth, kWidth}),
+                      parameter({kWidth, kWidth}),
+                      parameter({kWidth}),
+                      parameter({kWidth}),
+                      parameter({4 * kWidth, kWidth}),
+                      parameter({kWidth, 2 * kWidth})};
   model.loss = [dropout](auto& p, auto& x, auto& y) {
     const auto batch = x.size(0), length = x.size(1);
     auto h = at::embedding(p[0], x);
@@ -71,7 +79,8 @@ Model transformer(double dropout) {
                          .view({batch, length, 3, kHeads, kWidth / kHeads})
                          .permute({2, 0, 3, 1, 4})
                          .unbind(0);
-    const auto mixed = at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, /*is_causal=*/true);
+    const auto mixed =
+        at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, /*is_causal=*/true);
     h = h + at::linear(mixed.transpose(1, 2).reshape({batch, length, kWidth}), p[3]);
     const auto parts = at::linear(at::layer_norm(h, {kWidth}, p[4], p[5]), p[6]).chunk(2, -1);
     h = h + at::dropout(at::linear(at::silu(parts[0]) * at::gelu(parts[1]), p[7]), dropout, true);
@@ -81,12 +90,14 @@ Model transformer(double dropout) {
 }
 
 double learning_rate(int step) {
-  return step < 20 ? 1e-2 * (step + 1) / 20 : 1e-3 + 9e-3 * 0.5 * (1 + std::cos(3.14159 * (step - 20) / 180));
+  return step < 20 ? 1e-2 * (step + 1) / 20
+                   : 1e-3 + 9e-3 * 0.5 * (1 + std::cos(3.14159 * (step - 20) / 180));
 }
 
 // Trains from the same start with and without a graph. Returns the losses and stores the final
 // values in `parameters`.
-std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tensor& ys, bool autocast) {
+std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tensor& ys,
+                         bool autocast) {
   auto generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(3);
   llm::AdamW optimizer(model.parameters, {.lr = 0.5, .weight_decay = 0.1});
@@ -126,7 +137,8 @@ std::vector<float> train(Model model, bool graphed, const Tensor& xs, const Tens
   return losses;
 }
 
-void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autocast, double falls_to) {
+void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autocast,
+             double falls_to) {
   at::set_num_threads(1);  // the ops here are small; other tests cover several threads
   std::vector<Tensor> finals[2];
   std::vector<float> losses[2];
@@ -137,9 +149,13 @@ void compare(const Model& start, const Tensor& xs, const Tensor& ys, bool autoca
     finals[graphed] = model.parameters;
   }
   for (int i = 0; i < kSteps; ++i) ASSERT_EQ(losses[0][i], losses[1][i]) << "step " << i;
-  for (std::size_t i = 0; i < finals[0].size(); ++i) EXPECT_TRUE(finals[0][i].equal(finals[1][i])) << "parameter " << i;
-  const auto mean = [&](int begin) { return std::accumulate(&losses[1][begin], &losses[1][begin] + 20, 0.0f) / 20; };
-  EXPECT_LT(mean(kSteps - 20), falls_to * mean(0)) << "nothing was learned, so equal losses say little";
+  for (std::size_t i = 0; i < finals[0].size(); ++i)
+    EXPECT_TRUE(finals[0][i].equal(finals[1][i])) << "parameter " << i;
+  const auto mean = [&](int begin) {
+    return std::accumulate(&losses[1][begin], &losses[1][begin] + 20, 0.0f) / 20;
+  };
+  EXPECT_LT(mean(kSteps - 20), falls_to * mean(0))
+      << "nothing was learned, so equal losses say little";
 }
 
 Tensor tokens() {

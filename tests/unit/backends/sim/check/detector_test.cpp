@@ -11,9 +11,12 @@ namespace {
 constexpr std::uintptr_t kA = 0x1000, kB = 0x2000;
 constexpr Pool kPool = 7;
 
-Touch touch(std::uintptr_t storage, bool written, std::uintptr_t from = 0, std::uintptr_t to = 0x100) {
-  return {
-      .storage = storage, .bytes = 0x100, .region = {.low = storage + from, .high = storage + to}, .written = written};
+Touch touch(std::uintptr_t storage, bool written, std::uintptr_t from = 0,
+            std::uintptr_t to = 0x100) {
+  return {.storage = storage,
+          .bytes = 0x100,
+          .region = {.low = storage + from, .high = storage + to},
+          .written = written};
 }
 Touch reads(std::uintptr_t storage) { return touch(storage, false); }
 Touch writes(std::uintptr_t storage) { return touch(storage, true); }

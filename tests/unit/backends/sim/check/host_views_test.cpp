@@ -18,7 +18,8 @@ struct SimCheckHostViews : testing::Test {
 #endif
   }
   SimCheckHostViews() {
-    pages = static_cast<char*>(::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    pages = static_cast<char*>(
+        ::mmap(nullptr, 4 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     now = this;
     handle_faults([](std::uintptr_t address, bool writes) {
       const auto base = reinterpret_cast<std::uintptr_t>(now->pages);
@@ -32,8 +33,11 @@ struct SimCheckHostViews : testing::Test {
 
   Use copy_of(std::size_t from, std::size_t to, bool written) const {
     const auto base = reinterpret_cast<std::uintptr_t>(pages);
-    return {
-        .op = "copy", .stream = 7, .time = 1, .written = written, .region = {.low = base + from, .high = base + to}};
+    return {.op = "copy",
+            .stream = 7,
+            .time = 1,
+            .written = written,
+            .region = {.low = base + from, .high = base + to}};
   }
   char read(std::size_t at) const { return static_cast<volatile char*>(pages)[at]; }
   void write(std::size_t at) const { static_cast<volatile char*>(pages)[at] = 1; }

@@ -16,10 +16,14 @@ namespace {
 using testing::HasSubstr;
 
 Problem example() {
-  return {.kind = Kind::unordered_streams,
-          .what = "one \"reads\"\twhat another writes",
-          .now = {.op = "aten::mm", .stream = "stream 1 of sim:0", .shape = "float32 [2, 3]", .stack = {"#0 main"}},
-          .before = {.op = "aten::copy_", .stream = "stream 2 of sim:0", .shape = "float32 [2, 3]"}};
+  return {
+      .kind = Kind::unordered_streams,
+      .what = "one \"reads\"\twhat another writes",
+      .now = {.op = "aten::mm",
+              .stream = "stream 1 of sim:0",
+              .shape = "float32 [2, 3]",
+              .stack = {"#0 main"}},
+      .before = {.op = "aten::copy_", .stream = "stream 2 of sim:0", .shape = "float32 [2, 3]"}};
 }
 
 nlohmann::json read(const std::filesystem::path& file) {
@@ -30,8 +34,9 @@ nlohmann::json read(const std::filesystem::path& file) {
 // Fails if a report lacks the op, stream, shape, stack or remedy.
 TEST(SimCheckReport, TextHasAllThatIsKnown) {
   const auto all = text(example());
-  for (const char* part : {"unordered_streams", "aten::mm, stream 1 of sim:0, float32 [2, 3]", "aten::copy_, stream 2",
-                           "#0 main", "wait_stream", "what another writes"})
+  for (const char* part :
+       {"unordered_streams", "aten::mm, stream 1 of sim:0, float32 [2, 3]", "aten::copy_, stream 2",
+        "#0 main", "wait_stream", "what another writes"})
     EXPECT_THAT(all, HasSubstr(part));
 }
 
@@ -84,7 +89,8 @@ TEST(SimCheckReport, NotesAreKeptAndNeverAbort) {
   EXPECT_EQ(read(file)["notes"].size(), 1U);
   testing::internal::CaptureStderr();
   reporter.finish();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("note: the program handled 2 errors"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("note: the program handled 2 errors"));
   EXPECT_EQ(read(file)["notes"][0]["seen"], 2);
   EXPECT_TRUE(read(file)["problems"].empty());
 }
@@ -122,7 +128,8 @@ TEST(SimCheckReport, NothingIsAReportToo) {
 TEST(SimCheckReport, AbortEndsTheProgramAfterTheReport) {
   const llm::TemporaryFolder folder;
   const auto file = folder.path() / "%p.json";
-  EXPECT_EXIT(Reporter(true, file.string()).report(example()), testing::KilledBySignal(SIGABRT), "unordered_streams");
+  EXPECT_EXIT(Reporter(true, file.string()).report(example()), testing::KilledBySignal(SIGABRT),
+              "unordered_streams");
   EXPECT_FALSE(std::filesystem::is_empty(folder.path()));
 }
 

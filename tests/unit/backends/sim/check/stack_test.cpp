@@ -28,7 +28,8 @@ TEST(SimCheckStack, NamesTheProgramsFunctions) {
   const auto lines = a_function_of_the_program();
   ASSERT_FALSE(lines.empty());
   EXPECT_THAT(lines, Contains(HasSubstr("a_function_of_the_program")));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have their own frame there
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they have their own frame there
   EXPECT_THAT(lines, testing::Not(Contains(HasSubstr("capture_frames"))));
 #endif
   EXPECT_THAT(lines[0], HasSubstr("#0 "));
