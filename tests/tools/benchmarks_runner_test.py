@@ -5,13 +5,14 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 from unittest import mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "benchmarks"))
 sys.dont_write_bytecode = True
 
-from runner import load, measure, write  # noqa: E402
+from runner import load, measure, plot, write  # noqa: E402
 from runner.declare import Benchmark, Side, Target, find  # noqa: E402
 
 PLACES = {"python": sys.executable, "build": "/nowhere", "here": str(SOURCE / "benchmarks"), "repo": str(SOURCE)}
@@ -143,6 +144,28 @@ class Runner(unittest.TestCase):
             write.record(page, {**result, "name": name, "title": name.upper()}, ["one", "two"])
         self.assertRegex(page.read_text(), r"(?s)## ONE.*## TWO")
         self.assertEqual(list(json.loads(page.with_suffix(".json").read_text())), ["one", "two"])
+
+    # Fails if the picture of a benchmark misses a target, marks a missed one as met, or is not well-formed.
+    def test_picture(self):
+        target = {"unit": "x", "min": 1, "max": 2, "rounds": 7, "kind": "at least", "limit": 1.0}
+        result = measure.run(bench([self.tracing("a")]), PLACES, 7, max_load=99)
+        result["targets"] = [{**target, "text": "a < b", "median": 2.0, "low": 1.5, "high": 2.5, "pass": True},
+                             {**target, "text": "c", "median": 0.5, "low": 0.4, "high": 0.6, "pass": False},
+                             {**target, "text": "d", "kind": "at most", "limit": 10.0, "median": 5.0, "low": 4.0, "high": 5.5, "pass": True}]
+        page = pathlib.Path(self.folder.name) / "figures.md"
+        write.record(page, {**result, "name": "one", "title": "One & all"}, ["one"])
+        self.assertIn("(figures/one.svg)", page.read_text())
+        tree = xml.etree.ElementTree.parse(page.with_suffix("") / "one.svg")
+        names = {"s": "http://www.w3.org/2000/svg"}
+        circles = tree.findall("s:circle", names)
+        self.assertEqual([circle.get("fill") for circle in circles], [plot.MET, plot.MISSED, plot.MET])
+        limit = next(float(t.get("x")) for t in tree.findall("s:text", names) if t.text == "limit")
+        self.assertEqual([float(circle.get("cx")) > limit for circle in circles], [True, False, True])
+        # The third target uses half of what it may: the same place as twice the wanted ratio.
+        self.assertEqual(circles[0].get("cx"), circles[2].get("cx"))
+        write.record(page, {**result, "targets": [], "name": "one", "title": "One"}, ["one"])
+        self.assertNotIn("svg", page.read_text())
+        self.assertEqual(list(page.with_suffix("").glob("*")), [])
 
     # Fails if a benchmark file of the project does not load.
     def test_benchmarks_of_the_project_load(self):
