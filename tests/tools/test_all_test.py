@@ -74,6 +74,20 @@ class TestAll(unittest.TestCase):
         said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
 
+    # Fails if a run marks later runs as made with uncommitted changes, or hides a real change.
+    def test_commit_of_a_part(self):
+        git = lambda *words: subprocess.run(["git", "-C", self.root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
+        (self.root / "docs/test-results.md").write_text("old\n")
+        git("init", "-q")
+        git("add", "-A")
+        git("commit", "-qm", "a")
+        for change, mark in ((False, False), (False, False), (True, True)):
+            if change:
+                self.check("methods", 0)
+                (self.root / "tools/methods").write_text("#!/bin/sh\nexit 0  # changed\n")
+            self.run_parts("--only", "tree")
+            self.assertEqual(self.rows()["tree"][1].endswith("+"), mark)
+
     # Fails if an unknown part counts as a run without failures.
     def test_unknown_part(self):
         done = self.run_parts("--only", "tree,foo")
