@@ -6,7 +6,6 @@
 // visits the rows that these attend to or are attended by, `other` rows at a time. Only the scores
 // of two tiles are in shared memory at once. Each sum is computed by a single thread block, so
 // results are bitwise reproducible.
-// larger. Each sum is one block's, so results have the same bits in every run.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
