@@ -62,12 +62,11 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
     each_other(true, [&](std::int64_t begin) { forward_tile(begin); });
     each([&](int lane) {
-      // Stored as 1 / sum, not as its logarithm: next to a mask of -1e9 the logarithm would be
-      // lost.
       store(
           lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; },
           c.out);
       if (!c.stats || lane >= plan.own || first + lane >= c.length) return;
+      // Stored separately: the logarithm of the sum would be lost next to a maximum of -1e9.
       const Real sum = m.inverse[lane];
       Real* const to = c.stats + 2 * (index * c.length + first + lane);
       to[0] = sum == 0 ? 0 : m.shift[lane];
