@@ -37,7 +37,7 @@ void Request::check() const {
 }
 
 void Request::release() noexcept {
-  std::shared_ptr<void> keep;  // goes after the lock
+  std::shared_ptr<void> keep;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   if (!lost_) keep.swap(job_.keep);
 }
@@ -54,7 +54,7 @@ Engine::Engine(Options options) : options_(std::move(options)), process_(::getpi
       throw Error(ErrorCode::invalid_argument, "aio_handle",
                   {.what = what, .got = std::to_string(got), .want = want});
   };
-  // One system call moves less than 2 GiB.
+  // A system call transfers less than 2 GiB.
   require(options_.block_bytes > 0 && options_.block_bytes <= 1 << 30, "bad block_size",
           options_.block_bytes, "1 to 1073741824 bytes");
   require(options_.queue_depth > 0 && options_.queue_depth <= 4096, "bad queue_depth",
@@ -120,7 +120,7 @@ std::shared_ptr<Request> Engine::start(Job job) {
     worker = next_worker_;
     next_worker_ += parts.size();
   }
-  // From here on nothing fails: a request that only some workers have would never end.
+  // Must not fail from here on: a request that only some workers received would never complete.
   while (!slices.empty()) workers_[worker++ % workers_.size()]->take_first(slices);
   return request;
 }

@@ -1,5 +1,5 @@
-// The engine behind handles: requests are cut into blocks, and worker threads keep their queues
-// full. Knows no torch.
+// The engine behind handles: it cuts requests into blocks, and its worker threads keep their queues
+// full. Independent of torch.
 #pragma once
 
 #include <atomic>
@@ -21,20 +21,20 @@ namespace anyaccel::ops::aio {
 
 struct Options {
   std::int64_t block_bytes = 1 << 20;
-  unsigned queue_depth = 128;  ///< blocks under way in each worker
-  bool single_submit = false;  ///< one call of the system for each block
-  bool overlap_events =
-      false;  ///< new blocks start whenever one is done; otherwise when all that were started are
-  int workers = 1;         ///< threads among which one request is divided
-  std::string queue = {};  ///< as choose_queue() has it
-  /// How long a refusal that may pass (EAGAIN, no room for a request) is tried again before it is
-  /// the request's error.
+  unsigned queue_depth = 128;  ///< in-flight blocks per worker
+  bool single_submit = false;  ///< one system call per block
+  /// Start new blocks whenever one completes; otherwise only when all started blocks are done.
+  bool overlap_events = false;
+  int workers = 1;         ///< threads that share one request
+  std::string queue = {};  ///< see choose_queue()
+  /// How long a temporary failure (EAGAIN, no room for a request) is retried before the request
+  /// fails with it.
   std::chrono::milliseconds patience = std::chrono::seconds(10);
-  /// Instead of choose_queue(); called on each worker's thread. For tests.
+  /// Replaces choose_queue(); called on each worker's thread. For tests.
   std::function<Choice(unsigned depth)> make_queue = {};
 };
 
-/// What is to be done with a file. `keep` holds the memory until the request is released.
+/// A transfer between a file and memory. `keep` owns the memory until the request is released.
 struct Job {
   std::unique_ptr<File> file;
   bool write = false;
@@ -43,22 +43,22 @@ struct Job {
   std::shared_ptr<void> keep = {};
 };
 
-/// One job on its way. The engine and callers share it.
+/// A job in progress, shared by the engine and its callers.
 class Request {
  public:
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  /// After done(): 0, an errno, or -1 when the file ended before the range did.
+  /// After done(): 0, an errno, or -1 if the file ended before the range.
   int error() const noexcept { return error_; }
-  /// After done(): throws what went wrong, with path and place: `io`, `interrupted` when cancelled,
-  /// `out_of_memory`.
+  /// After done(): throws if the request failed, with the path and the offset: `io`, `interrupted`
+  /// if cancelled, or `out_of_memory`.
   void check() const;
-  /// Blocks that the system does not have yet are given up; the request is done soon, with
-  /// ECANCELED unless it was through. Thread-safe; waits for nothing.
+  /// Drops the blocks that are not yet submitted. The request is done soon after, with ECANCELED
+  /// unless it was already complete. Thread-safe and non-blocking.
   void cancel() noexcept { stop_ = true; }
   bool write() const noexcept { return job_.write; }
-  /// After done(): lets go of the memory. Thread-safe.
+  /// After done(): releases the memory. Thread-safe.
   void release() noexcept;
-  /// The chain of release_later().
+  /// Linked list used by release_later().
   void set_next(std::shared_ptr<Request> next) noexcept { next_ = std::move(next); }
   std::shared_ptr<Request> take_next() noexcept { return std::move(next_); }
 
@@ -70,23 +70,24 @@ class Request {
   std::atomic<bool> stop_{false};  // cancelled or failed
   std::atomic<bool> done_{false};
   std::shared_ptr<Request> next_;
-  std::mutex mutex_;  // guards what follows, and job_.keep
+  std::mutex mutex_;  // guards the members below and job_.keep
   int slices_ = 0;
   std::vector<Range> edges_;
   int error_ = 0;
   std::int64_t error_at_ = 0;
-  std::string why_;    // more than the error says
-  bool lost_ = false;  // the system may use the memory for ever
+  std::string why_;    // details that the errno does not contain
+  bool lost_ = false;  // the system may still access the memory, which is therefore never released
 };
 
 class Worker;
 
-/// Threads, each with a queue. Safe to use from several threads.
+/// A set of worker threads, each with its own queue. Thread-safe.
 class Engine {
  public:
-  /// Throws `invalid_argument` for options that make no sense, `unavailable` when the wanted queue
-  /// does not work here or no thread can be made. The last owner's going waits for all requests; in
-  /// a child made by fork() it does nothing, because the threads are not there.
+  /// Throws `invalid_argument` for invalid options, and `unavailable` if the requested queue does
+  /// not work on this system or a thread cannot be created. Dropping the last reference waits for
+  /// all requests; in a child created by fork() it does nothing, because the threads do not exist
+  /// there.
   static std::shared_ptr<Engine> make(Options options);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -95,13 +96,13 @@ class Engine {
   const std::string& queue_name() const noexcept { return queue_name_; }
   const std::string& queue_reason() const noexcept { return queue_reason_; }
 
-  /// Throws `io` when a write has no space, `invalid_argument` for a bad range; later failures are
-  /// the request's.
+  /// Throws `io` if there is no space for a write or the file is too short for a read, and
+  /// `invalid_argument` for a bad range. Later failures are reported by the request.
   std::shared_ptr<Request> start(Job job);
-  /// Blocks until the request is done, and releases its memory and file, which otherwise go soon
-  /// after it is done. Does not throw for the request's failure.
+  /// Blocks until the request is done, and releases its memory. Without a call of wait(), the
+  /// memory is released shortly after the request is done. Does not throw if the request failed.
   void wait(Request& request);
-  /// Throws `invalid_state` in a child of the process that made the engine.
+  /// Throws `invalid_state` in a child of the process that created the engine.
   void require_same_process() const;
 
  private:

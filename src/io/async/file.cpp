@@ -26,7 +26,7 @@ int open_retrying(const char* path, int flags) {
   return descriptor;
 }
 
-/// With O_DIRECT, and without where that is refused.
+/// Opens with O_DIRECT, and falls back to buffered I/O if the file system rejects it.
 int open_direct(const char* path, int flags, bool& direct) {
   const int descriptor = open_retrying(path, flags | O_DIRECT);
   direct = descriptor >= 0;
@@ -48,7 +48,7 @@ void require_file(const std::string& path, const struct stat& about) {
       {.what = path + " has no offsets", .got = kind(about.st_mode), .want = "a file or a disk"});
 }
 
-/// Of an open file; opened without waiting, which is not how it is to be used.
+/// Checks an open file, and clears the O_NONBLOCK with which it was opened.
 void require_file(const std::string& path, int descriptor) {
   struct stat about {};
   if (::fstat(descriptor, &about) != 0) fail("looking at", path, errno);
@@ -67,8 +67,8 @@ File::~File() { ::close(descriptor_); }
 
 void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
-  // What a file system changes as a whole. Much larger values are no blocks but what it would like
-  // to be asked for.
+  // The file system updates a block as a whole. Values above kMaxUnit are not block sizes but
+  // preferred I/O sizes.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
     if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
@@ -81,8 +81,8 @@ void File::learn_alignment() {
     stop_direct();
     return;
   }
-  // Workers' own memory is made for no more than this; a file system with larger units (extents)
-  // gets plain reads and writes.
+  // The workers' bounce buffers are sized and aligned for these limits. File systems with larger
+  // units (extents) use buffered I/O.
   if (about.stx_dio_offset_align > kMaxUnit || about.stx_dio_mem_align > kMemoryAlignment) {
     stop_direct();
     return;
@@ -93,7 +93,7 @@ void File::learn_alignment() {
 }
 
 std::unique_ptr<File> File::open(const std::string& path, bool write) {
-  // Looked at first: opening a pipe, though it does not wait, would be seen at its other end.
+  // Check before opening: the other end of a pipe would notice even a non-blocking open.
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0) require_file(path, about);
   bool direct = false;
@@ -117,8 +117,8 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
                 {.what = where + " has no offsets", .got = std::strerror(errno), .want = "a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
-  // Opened again: the caller may close its own while we write, we may change flags, and O_APPEND
-  // would ignore offsets.
+  // Reopen the file: the caller may close its descriptor while we write, we may change flags, and
+  // O_APPEND would ignore offsets.
   bool direct = (flags & O_DIRECT) != 0;
   const auto link = "/proc/self/fd/" + std::to_string(descriptor);
   int own =
@@ -159,7 +159,7 @@ void File::reserve(const Range& range) const {
   do {
     answer = ::fallocate(descriptor_, 0, from, range.end - from);
   } while (answer != 0 && errno == EINTR);
-  // Other failures mean that this file system cannot reserve; the writes then say what is wrong.
+  // Other errors mean that this file system cannot reserve space; the writes report real failures.
   if (answer != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     fail("reserving space in", path_, errno);
 }

@@ -1,4 +1,4 @@
-// An open file and what direct input and output need there.
+// An open file and its requirements for direct I/O.
 #pragma once
 
 #include <atomic>
@@ -11,18 +11,20 @@
 
 namespace anyaccel::ops::aio {
 
-inline constexpr std::int64_t kMaxUnit =
-    64 << 10;  ///< of direct transfers; larger ones go through the page cache
-inline constexpr std::int64_t kMemoryAlignment = 4096;  ///< of workers' own memory
+/// Largest alignment of direct transfers; files that need more go through the page cache.
+inline constexpr std::int64_t kMaxUnit = 64 << 10;
+/// Alignment of the workers' bounce buffers.
+inline constexpr std::int64_t kMemoryAlignment = 4096;
 
 class File {
  public:
-  /// Opens a file, for writing made when it is not there (mode 0600) and never truncated. With
-  /// O_DIRECT where the file system has it. Throws `not_found` or `io`, and `invalid_argument` for
-  /// what is no file or disk (a pipe, a terminal): never waits for another program.
+  /// Opens a file. For writing, creates it if it does not exist (mode 0600) and never truncates it.
+  /// Uses O_DIRECT if the file system supports it. Throws `not_found` or `io`, and
+  /// `invalid_argument` if the path is neither a file nor a disk (a pipe, a terminal); never blocks
+  /// on another process.
   static std::unique_ptr<File> open(const std::string& path, bool write);
-  /// A file that the caller opened and goes on owning; direct where the caller's is. Throws
-  /// `invalid_argument` for what is not open for writing, or has no offsets.
+  /// Opens the file of a descriptor that the caller keeps owning. Direct if the caller's descriptor
+  /// is. Throws `invalid_argument` if it is not open for writing or not seekable.
   static std::unique_ptr<File> of_descriptor(int descriptor);
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -31,20 +33,20 @@ class File {
   int descriptor() const noexcept { return descriptor_; }
   const std::string& path() const noexcept { return path_; }
   bool direct() const noexcept { return direct_.load(std::memory_order_relaxed); }
-  /// From now on through the page cache, transfers under way too if the system has not begun them.
-  /// Thread-safe. False when it was so already.
+  /// Switches to the page cache, also for in-flight transfers that the system has not begun.
+  /// Thread-safe. Returns false if the file was not direct.
   bool stop_direct() noexcept;
-  /// Direct transfers begin and end at multiples of this (64 KiB at most), at least a page and a
-  /// block of the file system: neighbours that go through the page cache then share none with them.
-  /// 1 when not direct.
+  /// Direct transfers begin and end at multiples of this unit (64 KiB at most). It is at least a
+  /// page and a file system block, so that adjacent buffered transfers share neither with them.
+  /// 1 if not direct.
   std::int64_t unit() const noexcept { return direct() ? unit_ : 1; }
-  /// What memory of direct transfers must be a multiple of.
+  /// Required alignment of memory for direct transfers.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }
-  /// Of what is open for writing.
+  /// Null unless the file is open for writing.
   WriteConflicts* write_conflicts() const noexcept { return write_conflicts_.get(); }
   std::int64_t size() const;
-  /// Has the system set space aside where a write makes the file longer, so that a full disk is
-  /// known before and blocks need not be written one after the other. Throws `io` where it is full.
+  /// Reserves disk space if a write extends the file, so that a full disk is detected early and
+  /// blocks can be written in any order. Throws `io` if the disk is full.
   void reserve(const Range& range) const;
 
  private:

@@ -1,4 +1,4 @@
-// How a range of a file is cut into blocks. Pure functions.
+// Pure functions that cut a range of a file into blocks.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@ inline bool is_whole(const Range& range, std::int64_t unit) {
   return range.begin % unit == 0 && range.end % unit == 0;
 }
 
-/// The first piece of a range: up to the next multiple of `unit` when it begins between two (the
-/// head), then whole units, at most `block` bytes of them, then what is less than a unit (the
-/// tail).
+/// Returns the first piece of a range. If the range begins between two multiples of `unit`, the
+/// piece ends at the next multiple (the head). Otherwise the piece has whole units, about `block`
+/// bytes at most, or the rest of the range if it is less than a unit (the tail).
 inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t block) {
   const auto head = round_up(range.begin, unit);
   if (head != range.begin) return {range.begin, std::min(head, range.end)};
@@ -36,8 +36,8 @@ inline Range first_piece(const Range& range, std::int64_t unit, std::int64_t blo
   return {range.begin, std::min(whole, range.begin + std::max(round_down(block, unit), unit))};
 }
 
-/// At most `parts` neighbours of about the same size that together are the range, cut at multiples
-/// of `unit`, none but the last smaller than `block`.
+/// Cuts a range into at most `parts` consecutive ranges of about the same size. Cuts are at
+/// multiples of `unit`, and only the last range may be smaller than `block`.
 inline std::vector<Range> split(const Range& range, int parts, std::int64_t unit,
                                 std::int64_t block) {
   std::vector<Range> out;

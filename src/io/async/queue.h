@@ -1,5 +1,4 @@
-// Ways to have blocks read and written by the system while the program goes on: io_uring, libaio's
-// calls, threads.
+// Queues that read and write blocks asynchronously: io_uring, libaio's system calls, threads.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +10,19 @@
 
 namespace anyaccel::ops::aio {
 
-/// One read or write of a piece of a file. Its owner keeps it, and the memory, until the queue
-/// gives it back.
+/// A read or write of one piece of a file. The owner keeps it and the memory alive until the queue
+/// returns it.
 struct Transfer {
   int file = -1;
   bool write = false;
   char* memory = nullptr;
   std::size_t bytes = 0;
   std::int64_t offset = 0;
-  std::int64_t result = 0;  ///< set when done: bytes moved, or minus an errno
+  std::int64_t result = 0;  ///< set on completion: bytes transferred, or a negated errno
 };
 
-/// What the engine needs of the system, and what tests replace to inject failures. One thread uses
-/// one queue.
+/// The engine's interface to the system. Tests replace it to inject failures. Each queue is used by
+/// a single thread.
 class Queue {
  public:
   Queue() = default;
@@ -32,28 +31,30 @@ class Queue {
   virtual ~Queue() = default;
   /// "io_uring", "libaio" or "threads".
   virtual const char* name() const noexcept = 0;
-  /// Starts transfers in order and returns how many; fewer when the system has no room now. One
-  /// that the system refuses counts as started and is given back with its error.
+  /// Starts transfers in order and returns their number, which is smaller than `count` if the
+  /// system has no room now. A transfer that the system rejects counts as started; reap() returns
+  /// it with its error.
   virtual std::size_t submit(Transfer* const* transfers, std::size_t count) = 0;
-  /// Waits until `least` transfers are done, or all that were started when those are fewer, and
-  /// appends them.
+  /// Waits until at least `least` transfers are done, or all started ones if they are fewer, and
+  /// appends the completed transfers to `done`.
   virtual void reap(std::size_t least, std::vector<Transfer*>& done) = 0;
 };
 
-/// Each throws `unavailable` with the system's reason where it cannot work; `depth` is how many may
-/// be under way. An io_uring belongs to the thread that makes it.
+/// Each function throws `unavailable` with the system's reason if the queue does not work; `depth`
+/// is the maximum number of in-flight transfers. An io_uring belongs to the thread that creates it.
 std::unique_ptr<Queue> make_uring_queue(unsigned depth);
 std::unique_ptr<Queue> make_libaio_queue(unsigned depth);
 std::unique_ptr<Queue> make_thread_queue(unsigned depth);
 
-/// A queue and why it is this one, for people.
+/// A queue, and a message that explains the choice.
 struct Choice {
   std::unique_ptr<Queue> queue;
   std::string reason;
 };
 
-/// `wanted` is "", "auto", "io_uring", "libaio" or "threads". By default the first of these that
-/// works here; a named one that does not is `unavailable`, another word `invalid_argument`.
+/// `wanted` is "", "auto", "io_uring", "libaio" or "threads". "" and "auto" choose the first of the
+/// three that works on this system. Throws `unavailable` if the named queue does not work, and
+/// `invalid_argument` for any other name.
 Choice choose_queue(const std::string& wanted, unsigned depth);
 
 }  // namespace anyaccel::ops::aio

@@ -1,4 +1,4 @@
-// What a worker does after an exception, and how requests fail.
+// Error handling: recovery of a worker after an exception, and failure of requests.
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -17,13 +17,12 @@ void Worker::fail(Request& request, int error, std::int64_t at, const char* why)
   try {
     request.why_ = why;
   } catch (const std::bad_alloc&) {
-    // The error itself is told.
+    // The errno is reported without the details.
   }
 }
 
-/// After an exception in a turn: what the system has is waited for, all requests here fail, and the
-/// worker goes on. When it cannot be waited for, the queue is of no use any more, and what it had
-/// is kept for ever.
+/// Handles an exception in a turn: waits for all in-flight blocks, fails all requests of this
+/// worker, and continues. If waiting fails, the queue is broken and its blocks are never freed.
 void Worker::recover() noexcept {
   int error = EIO;
   std::string why;
@@ -77,14 +76,14 @@ void Worker::recover() noexcept {
 }
 
 void Worker::lose() noexcept {
-  static std::atomic<Lost*> all{nullptr};  // where checkers of leaks find it
+  static std::atomic<Lost*> all{nullptr};  // keeps the memory reachable for leak checkers
   auto* lost = lost_.release();
   lost->next = all.load();
   while (!all.compare_exchange_weak(lost->next, lost)) {
   }
 }
 
-/// Ends the parts of all requests that this worker has.
+/// Fails this worker's slices of all requests.
 void Worker::fail_slices(int error, const char* why) noexcept {
   while (!slices_.empty()) {
     auto& slice = slices_.front();

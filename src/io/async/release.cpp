@@ -13,14 +13,14 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-// Most are waited for before, which costs no switch to another thread.
+// Within this time, Engine::wait() releases the memory of most requests on the waiting thread.
 constexpr std::chrono::milliseconds kWait{50};
 
 struct Releases {
   const int process = ::getpid();
   std::mutex mutex;
   std::condition_variable some;
-  std::shared_ptr<Request> first;  // and those before it, as a chain: adding one takes no memory
+  std::shared_ptr<Request> first;  // head of a linked list; adding to it does not allocate
 
   void run() {
     for (;;) {
@@ -55,10 +55,10 @@ void ensure_release_thread() {
   const std::lock_guard lock(start_mutex());
   auto* now = releases.load();
   if (now != nullptr && now->process == ::getpid()) return;
-  // The parent's, in a child, has no thread, and is in a state that nobody knows.
+  // In a child, the parent's object has no thread, and its state is undefined.
   auto made = std::make_unique<Releases>();
   std::thread([state = made.get()] { state->run(); }).detach();
-  releases = made.release();  // never destroyed, as its thread never ends
+  releases = made.release();  // never destroyed, because its thread never ends
 }
 
 void release_later(std::shared_ptr<Request> request) noexcept {

@@ -1,4 +1,4 @@
-// Memory of requests that nobody waits for.
+// Releases the memory of requests that nobody waits for.
 #pragma once
 
 #include <memory>
@@ -7,12 +7,12 @@ namespace anyaccel::ops::aio {
 
 class Request;
 
-/// Starts the thread of release_later() where it is not running; throws std::system_error when it
-/// cannot be made.
+/// Starts the thread of release_later() if it is not running. Throws std::system_error if that
+/// fails.
 void ensure_release_thread();
 
-/// Lets go of the memory of a request that is done, soon, unless who waits for it does so before.
-/// On a thread that nothing waits for: freeing a tensor may need Python's lock, which the one who
+/// Releases the memory of a completed request soon, unless Engine::wait() does it first. Uses a
+/// thread that nothing waits for: freeing a tensor may need Python's lock, which a thread that
 /// waits for a worker or an engine may hold.
 void release_later(std::shared_ptr<Request> request) noexcept;
 

@@ -1,4 +1,4 @@
-// Plain reads and writes on threads: works on every system and file.
+// Blocking reads and writes on threads; works on every system and with every file.
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class ThreadQueue final : public Queue {
     try {
       while (threads_.size() < std::min(depth, kThreads)) threads_.emplace_back([this] { run(); });
     } catch (const std::system_error& error) {
-      // With some of them it is only slower.
+      // Fewer threads only make the queue slower.
       if (threads_.empty())
         throw Error(ErrorCode::unavailable, "threads",
                     {.what = std::string("no thread can be made: ") + error.what()});
@@ -77,13 +77,13 @@ class ThreadQueue final : public Queue {
               : ::pread(transfer->file, transfer->memory, transfer->bytes, transfer->offset);
       transfer->result = moved < 0 ? -errno : moved;
       lock.lock();
-      done_.push_back(transfer);  // reserved
+      done_.push_back(transfer);  // the capacity is reserved
       some_done_.notify_one();
     }
   }
 
   const std::size_t depth_;
-  std::size_t under_way_ = 0;  // of the one thread that uses the queue
+  std::size_t under_way_ = 0;  // used only by the thread that owns the queue
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable some_done_;

@@ -1,5 +1,5 @@
-// io_uring by its system calls: no library is needed, and where the kernel or a sandbox refuses
-// them, the reason is known.
+// io_uring through its system calls: this needs no library, and the error tells why the kernel or a
+// sandbox refuses them.
 #include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -12,7 +12,7 @@
 #include "anyaccel/error.h"
 #include "io/async/queue.h"
 
-// Since Linux 6.0 and 6.1; older headers lack them.
+// Available since Linux 6.0 and 6.1; older headers lack them.
 #ifndef IORING_SETUP_SINGLE_ISSUER
 #define IORING_SETUP_SINGLE_ISSUER (1U << 12)
 #endif
@@ -39,7 +39,7 @@ class Mapping {
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what);
     if (at == MAP_FAILED)
       throw Error(ErrorCode::unavailable, "io_uring", {.what = std::strerror(errno)});
-    // A child must not touch the parent's ring.
+    // A child must not touch its parent's ring.
     ::madvise(at, bytes, MADV_DONTFORK);
     start_ = static_cast<char*>(at);
     bytes_ = bytes;
@@ -93,7 +93,7 @@ class UringQueue final : public Queue {
 };
 
 void UringQueue::open(unsigned depth) {
-  // Completions are then handled by this thread when it asks, and interrupt nobody.
+  // With DEFER_TASKRUN, this thread handles completions when it asks for them, without interrupts.
   for (const unsigned flags :
        {IORING_SETUP_CLAMP | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
         IORING_SETUP_CLAMP}) {
@@ -133,7 +133,7 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
   auto* tail = submissions_.at<unsigned>(params_.sq_off.tail);
   const unsigned mask = *submissions_.at<unsigned>(params_.sq_off.ring_mask);
   const unsigned start = *tail;
-  // Never more than the completion ring can hold.
+  // Never submit more than the completion ring can hold.
   const auto room = std::min<std::size_t>(
       params_.sq_entries,
       params_.cq_entries - std::min<std::size_t>(params_.cq_entries, under_way_));
@@ -154,7 +154,7 @@ std::size_t UringQueue::submit(Transfer* const* transfers, std::size_t count) {
   __atomic_store_n(tail, start + wanted, __ATOMIC_RELEASE);
   const int taken = wanted == 0 ? 0 : enter(wanted, 0);
   const auto started = static_cast<unsigned>(std::max(taken, 0));
-  // What the kernel did not take is offered again by the caller; nobody else looks at the ring in
+  // The caller resubmits entries that the kernel did not take. The kernel does not read the ring in
   // between.
   if (started < wanted) __atomic_store_n(tail, start + started, __ATOMIC_RELEASE);
   under_way_ += started;

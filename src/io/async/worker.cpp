@@ -53,7 +53,7 @@ void Worker::run(std::promise<void>& ready) {
     queue_name_ = queue_->name();
     queue_reason_ = std::move(choice.reason);
     blocks_.resize(depth);
-    // So that nothing of what happens when a block is done needs memory.
+    // Reserve all memory now, so that handling a completed block never allocates.
     free_.reserve(depth);
     ready_.reserve(depth);
     batch_.reserve(depth);
@@ -98,7 +98,7 @@ void Worker::turn() {
   if (overlap || under_way_ == 0) fill();
   send();
   if (under_way_ == 0) {
-    // Refused, or beside other workers' writes: nothing of ours will end the wait.
+    // The blocks were refused or conflict with other workers' writes: no completion will wake us.
     if (!ready_.empty()) rest();
     return;
   }
@@ -119,7 +119,7 @@ void Worker::collect() noexcept {
   reaping_ = false;
 }
 
-/// A write may begin when no write of the other kind is under way beside it.
+/// A write may start if no conflicting write of the other kind is in flight.
 bool Worker::claim(Block& block) {
   if (!block.write || block.claimed) return true;
   auto* conflicts = block.slice->request->job_.file->write_conflicts();
@@ -136,7 +136,8 @@ void Worker::unclaim(Block& block) noexcept {
   block.claimed = false;
 }
 
-/// True when a block that the system does not have is not to be done any more.
+/// Drops a block that is not submitted if its request has stopped or `patience` has expired.
+/// Returns true if so.
 bool Worker::give_up(Block& block) {
   Request& request = *block.slice->request;
   int error = 0;
@@ -193,8 +194,8 @@ bool Worker::next_piece(Slice& slice, Range& piece) {
   return false;
 }
 
-/// Direct reads take whole units, writes exactly the piece. Where the caller's memory is not right
-/// for that, aligned memory stands in.
+/// Direct reads transfer whole units, writes exactly the piece. A bounce buffer replaces memory of
+/// the caller that is too small or not aligned for that.
 void Worker::prepare(Slice& slice, const Range& piece) {
   auto& job = slice.request->job_;
   auto& file = *job.file;
@@ -242,7 +243,7 @@ void Worker::send() {
     under_way_ += taken;
   }
   std::erase_if(ready_, [](const Block* block) { return block->in_system; });
-  // The whole system is short of requests. What is left waits, with its time running.
+  // The system has no room for more requests. The remaining blocks wait until `patience` expires.
   if (sent < batch_.size() && under_way_ == 0)
     for (auto* block : ready_)
       if (block->refused == Clock::time_point{}) block->refused = Clock::now();
@@ -259,7 +260,7 @@ void Worker::settle(Block& block) {
     ready_.push_back(&block);
   };
   if (result == -EINTR || result == -EAGAIN) return again(block);
-  // Direct transfers are refused in many ways by file systems that opened the file for them.
+  // Some file systems accept O_DIRECT but reject direct transfers with various errors.
   if ((result == -EINVAL || result == -EOPNOTSUPP) && block.direct) return go_through_cache();
   if (result <= 0) {
     fail(request, result < 0 ? static_cast<int>(-result) : block.write ? EIO : -1, block.offset);
@@ -288,7 +289,7 @@ void Worker::release(Block& block) noexcept {
   free_.push_back(&block);
 }
 
-/// True when this worker has nothing more to do for the request.
+/// Returns true if this worker is done with the request.
 bool Worker::end_slice(Slice& slice) {
   auto& request = *slice.request;
   if (!slice.last) {
@@ -300,8 +301,8 @@ bool Worker::end_slice(Slice& slice) {
     slice.edges.swap(request.edges_);
   }
   if (!slice.edges.empty()) {
-    // Only now, when no direct write of this request is under way: the system may hold both in one
-    // piece of its cache.
+    // The edges start when no direct write of this request is in flight, because the page cache may
+    // hold both in one folio.
     request.job_.file->stop_direct();
     return false;
   }

@@ -1,4 +1,4 @@
-// One thread of the engine with its queue and blocks.
+// A thread of the engine, with its queue and blocks.
 #pragma once
 
 #include <chrono>
@@ -11,44 +11,44 @@ namespace anyaccel::ops::aio {
 
 class Worker {
  public:
-  /// Starts the thread and waits until it has its queue; throws what making it threw.
+  /// Starts the thread and waits until it has created its queue; rethrows the thread's exception.
   explicit Worker(Engine& engine);
   ~Worker();
   struct Slice;
   using Slices = std::list<Slice>;
-  /// Appends a part of a request.
+  /// Appends a slice of a request.
   static void add_slice(Slices& slices, std::shared_ptr<Request> request, Range range);
-  /// Takes the first of the slices over.
+  /// Takes ownership of the first slice.
   void take_first(Slices& slices) noexcept;
   const std::string& queue_name() const noexcept { return queue_name_; }
   const std::string& queue_reason() const noexcept { return queue_reason_; }
 
-  /// A part of a request that one worker does.
+  /// The part of a request that one worker processes.
   struct Slice {
     std::shared_ptr<Request> request;
     Range left;                // not yet cut into blocks
-    int under_way = 0;         // blocks
-    std::vector<Range> edges;  // done after the whole request's other blocks
-    bool last = false;         // does edges, and then ends the request
+    int under_way = 0;         // in-flight blocks
+    std::vector<Range> edges;  // written after all other blocks of the request
+    bool last = false;         // writes the edges, then completes the request
   };
 
  private:
   using Clock = std::chrono::steady_clock;
-  /// A block on its way through the queue.
+  /// A block in progress.
   struct Block : Transfer {
     Slice* slice = nullptr;
-    Range wanted;            // what of the file the caller asked for
-    std::int64_t start = 0;  // where the transfer began
-    char* bounce = nullptr;  // aligned memory in the place of the caller's
+    Range wanted;            // the part of the file that the caller requested
+    std::int64_t start = 0;  // offset at which the transfer began
+    char* bounce = nullptr;  // aligned buffer that replaces the caller's memory
     bool direct = false;
-    bool claimed = false;  // in the file's WriteConflicts; as `claim`, `claim_direct`
+    bool claimed = false;  // registered in the file's WriteConflicts as `claim`, `claim_direct`
     Range claim;
     bool claim_direct = false;
     bool in_system = false;
-    Clock::time_point refused;  // since when without an end; the epoch when it was not
+    Clock::time_point refused;  // time of the first of a series of refusals; the epoch if none
   };
   using Memory = std::unique_ptr<char, void (*)(void*)>;
-  /// What a queue that broke had: the system may go on using it, so it is never freed.
+  /// Memory of a broken queue. It is never freed, because the system may still access it.
   struct Lost {
     Slices slices;
     std::vector<Memory> bounces;
@@ -89,16 +89,16 @@ class Worker {
   std::condition_variable work_;
   Slices new_;
   bool stopping_ = false;
-  // Of the thread alone:
+  // Used only by this thread:
   Slices slices_;
   std::vector<Block> blocks_;
   std::vector<Block*> free_;
-  std::vector<Block*> ready_;     // in the order of their files
-  std::vector<Transfer*> batch_;  // of those, with their claims
+  std::vector<Block*> ready_;     // in the order of the slices
+  std::vector<Transfer*> batch_;  // the blocks of ready_ that have their claims
   std::vector<Transfer*> done_;
-  bool reaping_ = false;   // done_ is what the queue gives now
-  bool refusals_ = false;  // what is ready was refused just now
-  bool broken_ = false;    // the queue, with the reason
+  bool reaping_ = false;   // done_ is being filled by the queue
+  bool refusals_ = false;  // some ready blocks were just refused
+  bool broken_ = false;    // the queue is unusable, see why_broken_
   std::string why_broken_;
   std::unique_ptr<Lost> lost_;
   std::size_t under_way_ = 0;

@@ -8,7 +8,7 @@ namespace anyaccel::ops::aio {
 
 namespace {
 
-/// The largest pieces that page caches hold, and begin at multiples of.
+/// Maximum size and alignment of a folio in the page cache.
 constexpr std::int64_t kPiece = 2 << 20;
 
 bool meet(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
@@ -20,7 +20,7 @@ Range whole_pieces(const Range& range) {
 }  // namespace
 
 std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
-  // Never destroyed: files may be open while other static objects go.
+  // Never destroyed: files may be open during static destruction.
   static auto& mutex = *new std::mutex;
   static auto& all = *new std::map<std::pair<dev_t, ino_t>, std::weak_ptr<WriteConflicts>>;
   const std::lock_guard lock(mutex);
@@ -35,7 +35,7 @@ std::shared_ptr<WriteConflicts> WriteConflicts::of(dev_t device, ino_t number) {
 
 bool WriteConflicts::begin(const Range& range, bool direct) {
   const std::lock_guard lock(mutex_);
-  // Those that wait are few and near each other, so nobody waits for ever: what comes later is
+  // Starvation is impossible: only few blocks wait, near each other, and later blocks are
   // elsewhere.
   const auto& others = direct ? cached_ : direct_;
   if (std::any_of(others.begin(), others.end(), [&](const Range& other) {

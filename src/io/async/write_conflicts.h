@@ -1,4 +1,4 @@
-// Which writes to one file may be under way together.
+// Decides which writes to one file may be in flight together.
 #pragma once
 
 #include <sys/types.h>
@@ -11,15 +11,15 @@
 
 namespace anyaccel::ops::aio {
 
-/// What this process writes to one file, whoever opened it. A direct write and one through the page
-/// cache are kept apart when they are close: the system holds neighbouring pages in one piece of
-/// its cache, and a direct write cannot take away what it holds of its range while the piece is
-/// being changed; later reads would then give the old bytes. Thread-safe.
+/// This process's writes to one file, through any descriptor. Keeps a direct write and a buffered
+/// write apart if they are close: the page cache holds neighbouring pages in one folio, and a
+/// direct write cannot invalidate its range while the folio is being changed. Later reads would
+/// then return the old bytes. Thread-safe.
 class WriteConflicts {
  public:
-  /// The same object for the same file as long as anybody has it.
+  /// Returns the same object for the same file as long as anyone holds it.
   static std::shared_ptr<WriteConflicts> of(dev_t device, ino_t number);
-  /// Says that a write begins; false, and nothing is changed, when it must wait for one of the
+  /// Registers a write. Returns false without registering it if it must wait for a write of the
   /// other kind.
   bool begin(const Range& range, bool direct);
   void end(const Range& range, bool direct) noexcept;

@@ -55,7 +55,7 @@ Pool::~Pool() {
 }
 
 Pool& Pool::shared() {
-  // Never destroyed: tensors may outlive every other static object.
+  // Never destroyed: tensors may outlive all other static objects.
   static auto* pool = [] {
     auto made = std::make_unique<Pool>();
     if (const char* limit = std::getenv("ANYACCEL_PIN_MEMORY_LIMIT");
@@ -88,7 +88,7 @@ void* Pool::allocate(std::size_t bytes) {
   return pointer(*address);
 }
 
-/// The smallest free block of the node that is large enough and wastes at most a quarter of itself.
+/// Returns the smallest free block on the node that is large enough and wastes at most a quarter.
 std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   const std::pair<const std::uintptr_t, Block>* best = nullptr;
   for (const auto& entry : blocks_) {
@@ -101,8 +101,8 @@ std::optional<std::uintptr_t> Pool::reuse(std::size_t size, int node) {
   return best->first;
 }
 
-/// What the system says to a new block, asked without the pool's lock: pages are made while they
-/// are locked, which takes a second for some GiB.
+/// Results of the system calls for a new block. They run without the pool's lock, because locking
+/// creates the pages, which takes about a second for a few GiB.
 struct Pool::New {
   void* address = nullptr;
   int error = 0;
@@ -118,7 +118,7 @@ Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
   return out;
 }
 
-/// `lock` is the pool's, and held again afterwards.
+/// `lock` holds the pool's mutex, on entry and on return.
 std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
   const auto bytes = static_cast<std::int64_t>(size);
   const auto over = [&](std::int64_t more) {
@@ -126,7 +126,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
   };
   if (over(bytes)) trim_locked();
   if (over(bytes)) fail(size, 0);
-  // It counts from now on, so that threads cannot pass the limit together.
+  // Count the bytes before unlocking, so that concurrent threads cannot exceed the limit together.
   statistics_.held_bytes += bytes;
   lock.unlock();
   auto block = ask_system(size, node);
@@ -137,7 +137,7 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
     block = ask_system(size, node);
     lock.lock();
   }
-  // The limit may be another one by now.
+  // The limit may have changed in the meantime.
   if (block.error == 0 && over(0)) trim_locked();
   const bool refused = block.error == 0 && over(0);
   const auto give_back = [&] {

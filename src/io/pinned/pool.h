@@ -1,4 +1,4 @@
-// Page-locked host memory: counted, placed on a NUMA node, reused, limited. Knows no torch.
+// Page-locked host memory: counted, placed on a NUMA node, reused, limited. Independent of torch.
 #pragma once
 
 #include <cstddef>
@@ -11,63 +11,62 @@
 
 namespace anyaccel::ops::pin {
 
-/// What the pool asks of the system; tests put their own in its place. The functions return 0 or an
-/// errno.
+/// The pool's interface to the system, which tests replace. All functions may be called
+/// concurrently. lock() and bind() return 0 or an errno.
 class System {
  public:
   virtual ~System() = default;
-  /// Null when there are no addresses or no memory. Called by several threads at once, as all of
-  /// these.
+  /// Returns null if there is no address space or memory left.
   virtual void* map(std::size_t bytes) noexcept;
   virtual void unmap(void* address, std::size_t bytes) noexcept;
   virtual int lock(void* address, std::size_t bytes) noexcept;
   virtual int bind(void* address, std::size_t bytes, int node) noexcept;
   virtual int node_count() const noexcept;
-  virtual int current_node() const noexcept;          ///< where this thread runs now
+  virtual int current_node() const noexcept;          ///< NUMA node on which this thread runs
   virtual std::uint64_t lock_limit() const noexcept;  ///< RLIMIT_MEMLOCK
 };
 
-/// All in bytes or calls since the pool was made.
+/// In bytes, or numbers of calls since the pool was created.
 struct Statistics {
-  std::int64_t used_bytes = 0;  ///< in blocks that somebody holds
+  std::int64_t used_bytes = 0;  ///< in blocks that are in use
   std::int64_t used_peak = 0;
-  std::int64_t held_bytes = 0;  ///< locked, or being locked; free blocks too
+  std::int64_t held_bytes = 0;  ///< locked or being locked, including free blocks
   std::int64_t held_peak = 0;
-  std::int64_t limit =
-      0;  ///< highest held_bytes that the pool allows itself; 0: no limit but the system's
+  /// Maximum of held_bytes; 0 leaves the limit to the system.
+  std::int64_t limit = 0;
   std::int64_t taken = 0;      ///< allocations
-  std::int64_t reused = 0;     ///< of those, served without the system
-  std::int64_t misplaced = 0;  ///< blocks that the system would not put on the wanted node
+  std::int64_t reused = 0;     ///< allocations served from free blocks
+  std::int64_t misplaced = 0;  ///< blocks that the system did not place on the requested node
 };
 
-/// One for a process: `shared()`. Thread-safe; a thread that waits for the system to lock holds up
-/// nobody. Memory is not inherited as locked by fork().
+/// Normally one per process: `shared()`. Thread-safe. Threads do not block each other while the
+/// system locks memory. Memory locks are not inherited across fork().
 class Pool {
  public:
   explicit Pool(std::unique_ptr<System> system = std::make_unique<System>());
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  /// The process's pool, with the limit of ANYACCEL_PIN_MEMORY_LIMIT (throws `invalid_argument`
-  /// when that makes no sense).
+  /// The process's pool, limited by ANYACCEL_PIN_MEMORY_LIMIT. Throws `invalid_argument` if the
+  /// variable's value is invalid.
   static Pool& shared();
 
-  /// Page-aligned, locked, uninitialized memory on the NUMA node that this thread runs on; null for
-  /// 0 bytes. Throws `out_of_memory`, naming the limit that was met.
+  /// Allocates page-aligned, locked, uninitialized memory on the NUMA node of this thread; null for
+  /// 0 bytes. Throws `out_of_memory`, naming the limit that was reached.
   void* allocate(std::size_t bytes);
-  /// Says that the owner wants it no more: contains() is false from now on, and the statistics
-  /// count it as free. The memory stays as it is until give_back(). False when the address does not
-  /// begin a block in use.
+  /// Marks a block as no longer owned: contains() returns false for it, and the statistics count it
+  /// as free. The memory stays valid until give_back(). Returns false if the address is not the
+  /// start of a block in use.
   bool retire(void* address);
-  /// Nobody uses the memory any more; it waits for the next allocation.
+  /// Makes an unused block available for the next allocation.
   void give_back(void* address) noexcept;
-  /// True when all these bytes are in one block in use.
+  /// Returns true if all these bytes are in one block in use.
   bool contains(const void* address, std::size_t bytes) const;
-  /// Unlocks and returns free blocks to the system.
+  /// Returns free blocks to the system.
   void trim();
   void set_limit(std::int64_t bytes);
   Statistics statistics() const;
-  /// Why the last misplaced block was; empty when none was.
+  /// Reason why the last misplaced block was not placed; empty if there was none.
   std::string placement_problem() const;
 
  private:
@@ -92,7 +91,7 @@ class Pool {
   std::string placement_problem_;
 };
 
-/// "8GiB", "512MiB", "1000000" to bytes; `invalid_argument` for another text.
+/// Parses "8GiB", "512MiB", "1000000"; throws `invalid_argument` for other texts.
 std::int64_t parse_bytes(const std::string& text);
 
 }  // namespace anyaccel::ops::pin

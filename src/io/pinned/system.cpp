@@ -16,8 +16,8 @@ namespace anyaccel::ops::pin {
 namespace {
 
 constexpr std::size_t kLargePage = 2 << 20;
-constexpr int kPreferred =
-    1;  // MPOL_PREFERRED of linux/mempolicy.h: another node is better than no memory
+// MPOL_PREFERRED of linux/mempolicy.h: another node is better than no memory.
+constexpr int kPreferred = 1;
 
 }  // namespace
 
@@ -28,8 +28,8 @@ void* System::map(std::size_t bytes) noexcept {
       ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (address == MAP_FAILED) return nullptr;
   if (!large) return address;
-  // In large pages a disk's request for a megabyte has one piece and not 256, and locking has less
-  // to do.
+  // With large pages, a disk request of one megabyte has one segment instead of 256, and locking is
+  // cheaper.
   const auto start = reinterpret_cast<std::uintptr_t>(address);
   const auto before = (kLargePage - start % kLargePage) % kLargePage;
   if (before > 0) ::munmap(address, before);
@@ -57,7 +57,7 @@ int System::bind(void* address, std::size_t bytes, int node) noexcept {
 }
 
 int System::node_count() const noexcept {
-  // "0", "0-3" or "0,2-3": more than one node wherever there is more than one number.
+  // "0", "0-3" or "0,2-3": there are several nodes if the list contains "-" or ",".
   std::ifstream file("/sys/devices/system/node/has_memory");
   std::string list;
   if (!(file >> list)) return 1;

@@ -1,5 +1,4 @@
-// Attention on CUDA, whole or over the blocks of a layout. What a block does stands in
-// attention_blocks.h.
+// Attention on CUDA, dense or block-sparse. attention_blocks.h has the code of the thread blocks.
 #include "kernels/attention/attention_blocks.h"
 #include "kernels/cuda/kernels.h"
 

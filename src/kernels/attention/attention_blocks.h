@@ -1,17 +1,18 @@
-// Attention by blocks of threads, whole or over the blocks of a layout, forward and backward, for
-// the host too, whose tests run it. Plain pointers, no torch and no CUDA.
+// Dense and block-sparse attention by thread blocks, forward and backward. The code also runs on
+// the host, where the tests run it. Plain pointers, no torch and no CUDA.
 //
-// A phase of a block is `each(function)`: function(lane) for its attention_lanes threads, all of
-// them done afterwards. A block has a tile of `own` rows, queries or keys, and goes through the
-// rows that these meet, `other` at once; scores of the two are made in shared memory, and nothing
-// larger. Each sum is one block's, so results have the same bits in every run.
+// `each(function)` is one phase of a thread block: it calls function(lane) for all attention_lanes
+// threads and then synchronizes them. A thread block owns a tile of `own` queries or keys and
+// visits the rows that these attend to or are attended by, `other` rows at a time. Only the scores
+// of two tiles are in shared memory at once. Each sum is computed by a single thread block, so
+// results are bitwise reproducible.
 #pragma once
 
 #include "kernels/attention/attention_tiles.h"
 
 namespace anyaccel::ops {
 
-/// One task of a block.
+/// One task of a thread block.
 template <typename T, typename Real, typename Each>
 struct AttentionBlock : AttentionTiles<T, Real, Each> {
   using Tiles = AttentionTiles<T, Real, Each>;
@@ -26,11 +27,11 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
   using Tiles::Tiles;
 
-  // The softmax: `parts` lanes for each query.
+  // Softmax: parts() lanes work on each query.
   ANYACCEL_ON_BOTH int parts_log() const { return lanes_log - plan.own_log; }
   ANYACCEL_ON_BOTH int parts() const { return lanes >> plan.own_log; }
 
-  /// The greatest score of a query so far.
+  /// Running maximum of a query's scores.
   ANYACCEL_ON_BOTH Real greatest(int query) const {
     Real most = m.shift[query];
     for (int part = 0; part < parts(); ++part) {
@@ -40,7 +41,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     return most;
   }
 
-  /// What the sums so far are to be multiplied with, and from where exponentials are taken.
+  /// Returns the factor that rescales the sums so far, and sets `from` to the value to subtract
+  /// from scores.
   ANYACCEL_ON_BOTH Real again(int query, Real most, Real* from) const {
     *from = subtrahend(most);
     return attention_exp(m.shift[query] - *from);
@@ -60,11 +62,11 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
     each_other(true, [&](std::int64_t begin) { forward_tile(begin); });
     each([&](int lane) {
-      // Not added up: beside a mask of -1e9 the sum's logarithm would be lost.
       store(
           lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; },
           c.out);
       if (!c.stats || lane >= plan.own || first + lane >= c.length) return;
+      // Stored separately: the logarithm of the sum would be lost next to a maximum of -1e9.
       const Real sum = m.inverse[lane];
       Real* const to = c.stats + 2 * (index * c.length + first + lane);
       to[0] = sum == 0 ? 0 : m.shift[lane];
@@ -127,7 +129,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// The sum that a query's gradients share, of lanes / 8 queries.
+  /// Computes delta, the negated dot product of gradient and output, for prepared_rows queries.
   ANYACCEL_ON_BOTH void prepare(std::int64_t task) {
     constexpr int share = lanes / prepared_rows;
     at_head(task / plan.tiles);
@@ -151,7 +153,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// The gradients of a tile of queries.
+  /// Computes the gradients of a tile of queries.
   ANYACCEL_ON_BOTH void backward_queries(std::int64_t task) {
     at_head(task / plan.tiles);
     first = task % plan.tiles * plan.own;
@@ -190,7 +192,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// The gradients of a tile of keys and values.
+  /// Computes the gradients of a tile of keys and values.
   ANYACCEL_ON_BOTH void backward_keys(std::int64_t task) {
     at_head(task / plan.tiles);
     first = task % plan.tiles * plan.own;
@@ -237,8 +239,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
     });
   }
 
-  /// A tile of the gradient of position embeddings: the sum over the batch entries and heads that
-  /// share it.
+  /// Computes a tile of the gradient of the position embeddings: the sum over the batch entries and
+  /// heads that share it.
   ANYACCEL_ON_BOTH void backward_positions(std::int64_t task) {
     const std::int64_t slice = task / (plan.tiles * plan.tiles),
                        tile = task % (plan.tiles * plan.tiles);
@@ -280,7 +282,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
   }
 };
 
-/// What a block does for one task of a step.
+/// Runs one task of a step on a thread block.
 template <typename T, typename Real, AttentionStep step, typename Each>
 ANYACCEL_ON_BOTH void attention_task(const AttentionLaunch<Real>& launch, const AttentionPlan& plan,
                                      const Each& each, char* memory, std::int64_t task) {

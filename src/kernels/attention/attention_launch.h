@@ -1,4 +1,4 @@
-// What attention on CUDA is given, and how its work is divided among blocks of threads. Plain
+// The arguments of attention on CUDA, and how the work is divided among thread blocks. Plain
 // pointers, no torch and no CUDA.
 #pragma once
 
@@ -10,20 +10,20 @@
 namespace anyaccel::ops {
 
 constexpr int attention_lanes = 128;
-constexpr int attention_rows = 64;  // most rows of a tile
-constexpr int prepared_rows = 16;   // queries of a block that makes their shared sums
-/// Of shared memory; what all devices from sm_80 on give a block.
+constexpr int attention_rows = 64;  // maximum rows of a tile
+constexpr int prepared_rows = 16;   // queries per thread block in the prepare step
+/// Maximum shared memory of a thread block, available on all devices from sm_80 on.
 constexpr std::size_t attention_most_bytes = 96 * 1024;
 
-/// A tensor [batch, heads, rows, dim], in elements; dim is in one piece.
+/// A tensor [batch, heads, rows, dim] with its strides in elements; dim is contiguous.
 template <typename Pointer>
 struct HeadArray {
   Pointer at;
   std::int64_t batch, head, row;
 };
 
-/// What is added to the scores [batch, heads, queries, keys]: of the arithmetic's type, of the
-/// tensors', or bytes, 0 of which hides.
+/// Type of a term that is added to the scores [batch, heads, queries, keys]: `real` is the type of
+/// the arithmetic, `element` that of the tensors, and `seen` a byte mask whose zeros hide keys.
 enum class BiasKind { none, real, element, seen };
 struct AttentionBias {
   const void* at;
@@ -34,34 +34,37 @@ struct AttentionBias {
 template <typename Real>
 struct AttentionLaunch {
   HeadArray<const void*> q, k, v, grad;
-  HeadArray<void*> out;  ///< the backward pass reads it
+  HeadArray<void*> out;  ///< an input of the backward pass
   HeadArray<void*> dq, dk, dv;
   AttentionBias bias[3];
-  Real* stats;  ///< [batch][heads][rows][2]: greatest score, 1 / sum of exp(score - greatest); both
-                ///< 0 where nothing is seen; null: not wanted
-  Real* delta;  ///< [batch][heads][rows], which the backward pass makes first
-  Real* drpe;   ///< null, or the gradient of what is added, [drpe_batches][drpe_heads][rows][rows]:
-                ///< each 1, or those of the call
+  /// [batch][heads][rows][2]: maximum score and 1 / sum of exp(score - maximum); both 0 if a query
+  /// sees no key. Null if not needed.
+  Real* stats;
+  Real* delta;  ///< [batch][heads][rows], computed in the first step of the backward pass
+  /// Gradient of the position embeddings, [drpe_batches][drpe_heads][rows][rows], or null. Both
+  /// counts are 1 or those of the call.
+  Real* drpe;
   std::int64_t drpe_batches, drpe_heads;
-  const unsigned char* layout;  ///< null, or [heads][blocks][blocks]: which keys' blocks a queries'
-                                ///< block sees; heads `layout_head` apart
+  /// [heads][blocks][blocks], heads `layout_head` apart: the key blocks that each query block sees.
+  /// Null for dense attention.
+  const unsigned char* layout;
   std::int64_t layout_head, blocks;
   std::int64_t batch, heads, length;
-  int dim, block;  ///< block: a multiple of 16, where there is a layout
-  bool vectors;    ///< all rows that are read begin at a multiple of 16 bytes, and are whole ones
+  int dim, block;  ///< block: a multiple of 16; used only with a layout
+  bool vectors;    ///< all input rows are aligned to 16 bytes and have a multiple of 16 bytes
   Real scale;
   Dropout dropout;  ///< of the weights; row (batch * heads + head) * length + query, column key
 };
 
-/// The parts of both passes, in their order.
+/// The steps of both passes, in order.
 enum class AttentionStep { forward, prepare, queries, keys, positions };
 
 struct AttentionPlan {
-  int own, other;  ///< rows of tiles: 16, 32 or 64
+  int own, other;  ///< rows per tile: 16, 32 or 64
   int own_log, other_log;
-  int padded;  ///< the head dimension in whole 16s
+  int padded;  ///< head dimension, rounded up to a multiple of 16
   std::int64_t tiles, tasks;
-  std::size_t bytes;  ///< of shared memory
+  std::size_t bytes;  ///< shared memory per thread block
 
   ANYACCEL_ON_BOTH int queries(AttentionStep step) const {
     return step == AttentionStep::keys ? other : own;
@@ -71,7 +74,7 @@ struct AttentionPlan {
   }
 };
 
-/// The CUDA kernels; the answer is null, or what CUDA says.
+/// CUDA kernels. They return null on success, or the CUDA error message.
 const char* cuda_attention_forward(const AttentionLaunch<float>& launch, Element element,
                                    void* stream);
 const char* cuda_attention_forward(const AttentionLaunch<double>& launch, void* stream);

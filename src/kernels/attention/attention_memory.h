@@ -1,5 +1,5 @@
-// The shared memory of a block of attention, and how its work is divided so that this fits. For the
-// host too.
+// The shared memory of a thread block of attention, and the tile sizes that fit in it. Also for the
+// host.
 #pragma once
 
 #include "kernels/attention/attention_launch.h"
@@ -7,8 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// A block's shared memory. Those of 16 bits, factors of products, have rows of their own; of float
-/// and double the weights and their changes lie where the scores and the products were.
+/// Shared memory of a thread block. 16-bit weights and changes, which are factors of products, have
+/// buffers of their own. In float and double they overwrite the scores and the products.
 template <typename T, typename Real>
 struct AttentionMemory {
   static constexpr bool narrow = !std::is_same_v<T, Real>;
@@ -17,8 +17,8 @@ struct AttentionMemory {
   Real *scores = nullptr, *products = nullptr, *sums = nullptr, *more = nullptr;
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
-  std::int32_t *there, *rows,
-      *count;  ///< blocks that are there; the others' rows of the tile at hand
+  /// `there` and `count`: the blocks in the layout. `rows`: the rows of the current other tile.
+  std::int32_t *there, *rows, *count;
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;
   std::size_t bytes = 0;
@@ -66,7 +66,7 @@ struct AttentionMemory {
   }
 };
 
-/// How a step of this launch is divided: the largest tiles that fit.
+/// Plans a step with the largest tiles that fit in shared memory.
 template <typename T, typename Real>
 AttentionPlan plan_attention(AttentionStep step, const AttentionLaunch<Real>& launch) {
   AttentionPlan best{};

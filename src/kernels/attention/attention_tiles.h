@@ -1,5 +1,4 @@
-// Tiles of attention in a block's shared memory: which rows they have, how these come there, what
-// their scores are. For the host too.
+// Tiles of attention in shared memory: their rows, loads and stores, and scores. Also for the host.
 #pragma once
 
 #include "kernels/attention/attention_memory.h"
@@ -9,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// What the steps share: rows of tiles, what is loaded and stored, scores.
+/// Code that all steps share: rows of tiles, loads and stores, scores.
 template <typename T, typename Real, typename Each>
 struct AttentionTiles {
   const AttentionLaunch<Real>& c;
@@ -17,7 +16,7 @@ struct AttentionTiles {
   const Each& each;
   const AttentionMemory<T, Real>& m;
   std::int64_t index, batch, head;  ///< of the task; index: batch * heads + head
-  std::int64_t first;               ///< row of its own tile
+  std::int64_t first;               ///< first row of the own tile
 
   static constexpr int lanes = attention_lanes;
 
@@ -38,14 +37,14 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Rows of tiles: the task's own follow each other; the others are of the blocks that are there.
-  // -1 is none.
+  // Rows of tiles. The rows of the own tile are consecutive; those of the other tile come from the
+  // blocks in the layout. -1 means no row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
     return first + i < c.length ? first + i : -1;
   }
 
-  /// Row and column of place i in a tile of `columns`, a power of 2.
+  /// Row and column of element i in a tile whose column count is a power of 2.
   struct Place {
     int row, column;
   };
@@ -53,7 +52,8 @@ struct AttentionTiles {
     return {i >> columns_log, i & ((1 << columns_log) - 1)};
   }
 
-  /// Of the others' tile that begins at `begin`, in all or in the blocks of `there`.
+  /// Row i of the other tile that starts at `begin`, counted in all rows or in the blocks of
+  /// `there`.
   ANYACCEL_ON_BOTH std::int64_t other_row(std::int64_t begin, int i) const {
     std::int64_t row = begin + i;
     if (c.layout) {
@@ -68,8 +68,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each tile of the rows that the task's own meet; `by_query` says which of
-  /// both those are.
+  /// Calls then(begin) for each tile of rows that interact with the own tile. `by_query`: the own
+  /// rows are queries, the others keys.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {
@@ -97,7 +97,7 @@ struct AttentionTiles {
     }
   }
 
-  /// to[i] = from[row_at(i)], zeros where there is none and behind the last column.
+  /// to[i] = from[row_at(i)], zero-padded for missing rows and after the last column.
   template <typename RowAt>
   ANYACCEL_ON_BOTH void load(int lane, const HeadArray<const void*>& from, int rows,
                              const RowAt& row_at, T* to) const {
@@ -122,7 +122,7 @@ struct AttentionTiles {
     }
   }
 
-  /// What was added up for the task's own rows, times `factor` and the row's divisor.
+  /// Stores sums of the own rows, multiplied by factor(row).
   template <typename FactorOf>
   ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor,
                               const HeadArray<void*>& to) const {
@@ -141,7 +141,7 @@ struct AttentionTiles {
     }
   }
 
-  /// What is known of each query of a tile for the backward pass, and its key of the dropout.
+  /// Loads the backward pass's values of each query in a tile, and the query's dropout key.
   template <typename RowAt>
   ANYACCEL_ON_BOTH void load_queries(int lane, int rows, const RowAt& row_at, bool backward) const {
     if (lane >= rows) return;
@@ -154,7 +154,7 @@ struct AttentionTiles {
     if (c.dropout.threshold && row >= 0) m.keys[lane] = draws::row_key(c.dropout, place);
   }
 
-  /// What a dropout does to the weight of a tile's query and a key.
+  /// Dropout factor of the weight of a query and a key.
   ANYACCEL_ON_BOTH Real kept(int query, std::int64_t key) const {
     if (!c.dropout.threshold) return 1;
     const std::uint64_t of_row = m.keys[query];
@@ -164,7 +164,7 @@ struct AttentionTiles {
     return number >= c.dropout.threshold ? static_cast<Real>(c.dropout.scale) : 0;
   }
 
-  /// The score of a query and a key, whose product this is; -inf where one of them is not there.
+  /// Score of a query and a key from their dot product; -inf if one of them does not exist.
   ANYACCEL_ON_BOTH Real score(Real product, std::int64_t query, std::int64_t key) const {
     if (query < 0 || key < 0) return no_score<Real>;
     Real out = product * c.scale;
@@ -182,7 +182,7 @@ struct AttentionTiles {
     return out;
   }
 
-  /// The products of a tile of queries and one of keys, [query][key].
+  /// Dot products of a tile of queries and a tile of keys, [query][key].
   ANYACCEL_ON_BOTH void multiply(int lane, int queries, int keys, bool gradients) const {
     multiply_tiles<Lie::nt>(lane, lanes,
                             TileProduct<T, Real>{queries, keys, plan.padded, m.q, m.row, m.k, m.row,
@@ -193,8 +193,8 @@ struct AttentionTiles {
                                                    m.row, m.products, m.score_row, false});
   }
 
-  /// The weight of a tile's query and a key, and the gradient of their score, from their score and
-  /// the product of gradient and value.
+  /// Weight of a query and a key, and the gradient of their score, computed from the score and the
+  /// dot product of gradient and value.
   struct Change {
     Real weight, change;
   };

@@ -1,4 +1,4 @@
-// How the backward pass is divided among threads. Nothing of torch.
+// Divides the backward pass among threads. Independent of torch.
 #pragma once
 
 #include <algorithm>
@@ -8,23 +8,23 @@
 
 namespace anyaccel::ops {
 
-/// Slices (a head, or the heads that share a part of rpe's gradient) are done side by side. Where
-/// they are few, each is cut into groups x groups squares of blocks, done in as many steps: in step
-/// s row group r meets column group r + s, so that in no step two squares add to the same rows of
-/// dq, dk or dv. That needs no memory of its own, and who is first changes no sum.
+/// Slices (a head, or the heads that share a part of rpe's gradient) are processed in parallel. If
+/// there are few slices, each is cut into groups x groups squares of blocks, processed in `groups`
+/// steps. In step s, row group r meets column group r + s, so no two squares of a step add to the
+/// same rows of dq, dk or dv. This needs no extra memory, and results do not depend on scheduling.
 struct Division {
   std::int64_t slices, groups, rows;
 
   Division(std::int64_t slice_count, std::int64_t block_rows, std::int64_t threads)
       : slices(std::max<std::int64_t>(1, slice_count)), groups(1), rows(block_rows) {
-    // Up to 4 threads the division, and with it each bit of the result, does not depend on their
-    // number.
+    // Up to 4 threads, the division does not depend on the number of threads, so results are
+    // bitwise equal.
     const std::int64_t wanted = std::max<std::int64_t>(8, 2 * threads);
     groups = std::clamp<std::int64_t>((wanted + slices - 1) / slices, 1,
                                       std::max<std::int64_t>(1, rows));
   }
 
-  /// Of each step.
+  /// Tasks per step.
   std::int64_t tasks() const { return slices * groups; }
   std::int64_t slice(std::int64_t task) const { return task / groups; }
   BlockSquare square(std::int64_t step, std::int64_t task) const {

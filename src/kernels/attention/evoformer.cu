@@ -1,4 +1,5 @@
-// Attention with the biases of an Evoformer block on CUDA. What a block does stands in blocks.h.
+// Attention with the biases of an Evoformer block on CUDA. evoformer_blocks.h has the code of the
+// thread blocks.
 #include "kernels/attention/evoformer_blocks.h"
 #include "kernels/cuda/kernels.h"
 

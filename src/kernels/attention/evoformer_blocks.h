@@ -1,9 +1,9 @@
-// What blocks of threads do in attention on CUDA, for the host too, whose tests run it. Plain
-// pointers, no torch and no CUDA.
+// Evoformer attention by thread blocks. The code also runs on the host, where the tests run it.
+// Plain pointers, no torch and no CUDA.
 //
-// A phase of a block is `each(function)`: function(lane) for its evoformer_lanes threads, all of
-// them done afterwards. Scores of a tile of queries and a tile of keys are made in shared memory,
-// and nothing larger.
+// `each(function)` is one phase of a thread block: it calls function(lane) for all evoformer_lanes
+// threads and then synchronizes them. Only the scores of a tile of queries and a tile of keys are
+// in shared memory at once.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,8 @@ namespace anyaccel::ops {
 constexpr int evoformer_lanes = 256;
 constexpr int evoformer_block = 16;  // queries or keys of a tile
 
-/// A tensor [batch, entries, rows, heads, dim], in elements; a bias has some of these.
+/// A tensor [batch, entries, rows, heads, dim] with its strides in elements; a bias lacks some
+/// dimensions.
 template <typename Pointer>
 struct EvoformerArray {
   Pointer at;
@@ -27,11 +28,12 @@ template <typename Real>
 struct EvoformerLaunch {
   EvoformerArray<const void*> q, k, v, grad, bias1, bias2;
   EvoformerArray<void*> out, dq, dk, dv;
-  EvoformerArray<Real*> lse;  ///< rows one apart
-  Real* dbias1;               ///< null, or [batch][entries][keys], added to
-  Real* dbias2;               ///< null, or [batch][heads][queries][keys], added to
-  Real* rows;  ///< [3][batch][entries][heads][queries]: shift, inverse, delta, which the backward
-               ///< pass makes first
+  EvoformerArray<Real*> lse;  ///< row stride 1
+  Real* dbias1;               ///< null, or [batch][entries][keys], accumulated
+  Real* dbias2;               ///< null, or [batch][heads][queries][keys], accumulated
+  /// [3][batch][entries][heads][queries]: shift, inverse and delta, computed in the first step of
+  /// the backward pass.
+  Real* rows;
   std::int64_t batch, entries, queries, keys, heads, dim;
   Real scale;
 
@@ -42,7 +44,7 @@ ANYACCEL_ON_BOTH std::int64_t evoformer_tiles(std::int64_t rows) {
   return (rows + evoformer_block - 1) / evoformer_block;
 }
 
-/// Numbers of Real in a block's shared memory, of all kinds of blocks.
+/// Shared memory of a thread block, in numbers of Real; the same for all kinds of thread blocks.
 ANYACCEL_ON_BOTH std::int64_t evoformer_shared(std::int64_t dim) {
   return 6 * evoformer_block * dim + 2 * evoformer_block * evoformer_block + 4 * evoformer_block;
 }
@@ -59,7 +61,7 @@ ANYACCEL_ON_BOTH void add_atomically(Real* to, Real value) {
 #endif
 }
 
-/// One head and tile, and the block's shared memory.
+/// A head and a tile, with the thread block's shared memory.
 template <typename T, typename Real, typename Each>
 struct EvoformerBlock {
   const EvoformerLaunch<Real>& c;
@@ -69,7 +71,7 @@ struct EvoformerBlock {
 
   static constexpr int tile = evoformer_block;
 
-  /// `tiles` of them for each head.
+  /// `tiles` is the number of tiles per head.
   ANYACCEL_ON_BOTH EvoformerBlock(const EvoformerLaunch<Real>& launch, const Each& phase,
                                   std::int64_t task, std::int64_t tiles, Real* memory)
       : c(launch), each(phase), index(task / tiles), first(task % tiles * tile) {
@@ -97,7 +99,7 @@ struct EvoformerBlock {
     return batch * array.batch + entry * array.entry + row * array.row + head * array.head;
   }
 
-  /// to[row][i] = from[first_row + row][i] * factor, zeros behind the last row.
+  /// to[row][i] = from[first_row + row][i] * factor, with zeros after the last row.
   template <typename Pointer>
   ANYACCEL_ON_BOTH void load(int lane, const EvoformerArray<Pointer>& from, std::int64_t first_row,
                              std::int64_t rows, Real factor, Real* to) const {
@@ -127,8 +129,8 @@ struct EvoformerBlock {
     return sum;
   }
 
-  /// The score of a query and a key, from their rows in shared memory; -inf where there is no such
-  /// key.
+  /// Score of a query and a key from their rows in shared memory; -inf if one of them does not
+  /// exist.
   ANYACCEL_ON_BOTH Real score(const Real* query_row, const Real* key_row, std::int64_t query,
                               std::int64_t key) const {
     if (key >= c.keys || query >= c.queries) return no_score<Real>;
@@ -140,8 +142,8 @@ struct EvoformerBlock {
     return product(query_row, key_row) + bias;
   }
 
-  /// One row of scores becomes exp(score - maximum); `shift` and `inverse` have the maximum and the
-  /// sum so far.
+  /// Replaces a row of scores by exp(score - maximum). `shift` and `inverse` hold the running
+  /// maximum and sum.
   ANYACCEL_ON_BOTH void soften(int row) const {
     Real* const at = scores + row * tile;
     Real most = shift[row];
@@ -157,8 +159,8 @@ struct EvoformerBlock {
     inverse[row] = sum;
   }
 
-  /// Scores of the tile's queries, in `a`, with each tile of keys, softened; then() has the next
-  /// phase.
+  /// Calls then() for each tile of keys, after computing the exponentials of the scores of the
+  /// queries in `a`.
   template <typename Then>
   ANYACCEL_ON_BOTH void softmax(bool with_values, const Then& then) const {
     each([&](int lane) {
@@ -212,8 +214,9 @@ struct EvoformerBlock {
     });
   }
 
-  /// Of each query what makes weights of its scores, exp(score + shift) * inverse, and the sum that
-  /// its gradients share. Where `lse` is too large to say the sum exactly it is found again.
+  /// Computes, for each query, `shift` and `inverse` of weight = exp(score + shift) * inverse, and
+  /// delta, the negated dot product of gradient and output. Recomputes the sum if `lse` is too
+  /// large to contain it exactly.
   ANYACCEL_ON_BOTH void prepare() const {
     each([&](int lane) {
       load(lane, c.q, first, c.queries, c.scale, a);
@@ -248,7 +251,7 @@ struct EvoformerBlock {
     });
   }
 
-  /// Queries' rows: q in `a`, gradients in `e`, and what prepare() has found.
+  /// Loads a tile of queries: q into `a`, gradients into `e`, and the results of prepare().
   ANYACCEL_ON_BOTH void load_queries(int lane, std::int64_t query) const {
     load(lane, c.q, query, c.queries, c.scale, a);
     load(lane, c.grad, query, c.queries, 1, e);
@@ -265,7 +268,7 @@ struct EvoformerBlock {
     load(lane, c.v, key, c.keys, 1, d);
   }
 
-  /// Weights into `scores`, gradients of the scores into `changes`.
+  /// Writes the weights to `scores` and the gradients of the scores to `changes`.
   ANYACCEL_ON_BOTH void change(int lane, std::int64_t query, std::int64_t key) const {
     for (int i = lane; i < tile * tile; i += evoformer_lanes) {
       const int row = i / tile, column = i % tile;
@@ -278,7 +281,7 @@ struct EvoformerBlock {
     }
   }
 
-  /// The gradients of a tile of queries, and of the biases.
+  /// Computes the gradients of a tile of queries, and of the biases.
   ANYACCEL_ON_BOTH void backward_queries() const {
     each([&](int lane) {
       load_queries(lane, first);
@@ -315,7 +318,7 @@ struct EvoformerBlock {
     }
   }
 
-  /// The gradients of a tile of keys and values.
+  /// Computes the gradients of a tile of keys and values.
   ANYACCEL_ON_BOTH void backward_keys() const {
     each([&](int lane) {
       load_keys(lane, first);
@@ -341,7 +344,7 @@ struct EvoformerBlock {
   }
 };
 
-/// The CUDA kernels; the answer is null, or what CUDA says.
+/// CUDA kernels. They return null on success, or the CUDA error message.
 const char* cuda_evoformer_forward(const EvoformerLaunch<float>& launch, Element element,
                                    void* stream);
 const char* cuda_evoformer_forward(const EvoformerLaunch<double>& launch, void* stream);

@@ -1,11 +1,11 @@
 // Attention of one head with two biases, in float and in double.
 //
 // Scores are [query][key], with keys along the vector, because both biases and the gradient of one
-// have this layout. query_tile_isa.h, which has [key][query], is as fast forward
-// (benchmarks/small_products.bench.py), but adds in another order and needs heads of whole vectors.
-// Keys, and values in the backward pass, are packed into panels, [dim][32 keys], which products
-// read sequentially. A tile of queries visits the keys in chunks; the softmax's maximum and sum are
-// carried from chunk to chunk.
+// of them have this layout. query_tile_isa.h, which uses [key][query], is as fast in the forward
+// pass (benchmarks/small_products.bench.py), but adds in a different order and requires a head
+// dimension of whole vectors. Keys, and values in the backward pass, are packed into panels,
+// [dim][32 keys], which products read sequentially. A tile of queries visits the keys in chunks and
+// carries the softmax's maximum and sum from chunk to chunk.
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_EVOFORMER_ISA_H)
 #undef ANYACCEL_ATTENTION_EVOFORMER_ISA_H
@@ -27,19 +27,19 @@ namespace {
 using Head = EvoformerHead<Real>;
 using Grads = EvoformerGrads<Real>;
 
-constexpr std::int64_t panel = 32;  // keys of a panel
-constexpr std::int64_t chunk =
-    256;  // keys of a chunk: a row of scores stays in the first-level cache
-constexpr std::int64_t backward_tile =
-    64;  // queries of a tile, for which dk and dv are read and written once
-/// Greatest magnitude of `lse` from which weights are computed. Larger values, as with a mask of
-/// -1e9, have too few digits left for the logarithm of the sum.
+constexpr std::int64_t panel = 32;  // keys per panel
+// Keys per chunk, chosen so that a row of scores stays in the L1 cache.
+constexpr std::int64_t chunk = 256;
+// Queries per tile of the backward pass; dk and dv are read and written once per tile.
+constexpr std::int64_t backward_tile = 64;
+/// Largest magnitude of `lse` from which weights are computed. Larger values, as with a mask of
+/// -1e9, do not have enough digits for the logarithm of the sum.
 constexpr Real exact_lse = 128;
 
 constexpr std::int64_t whole(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
 constexpr std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// Sizes of a head's packed parts.
+/// Sizes of a head's packed arrays.
 struct Packed {
   std::int64_t keys, width, dim;
 
@@ -61,14 +61,14 @@ void pack_rows(const S* from, std::int64_t from_row, std::int64_t rows, std::int
   }
 }
 
-/// Makes panels of packed rows, padded with zeros after the last row.
+/// Packs rows into panels, with zeros after the last row.
 void pack_panels(const Real* from, std::int64_t rows, const Packed& sizes, Real* to) {
   for (std::int64_t first = 0; first < sizes.keys; first += panel, to += panel * sizes.dim)
     transpose_rows(from + first * sizes.width, sizes.width, least(panel, rows - first), panel,
                    sizes.dim, 1, to, panel);
 }
 
-/// bias1 as `Real`: zeros if it is null, and -inf after the last key, which hides the padding.
+/// Converts bias1 to Real: zeros if it is null, and -inf after the last key to hide the padding.
 template <typename S>
 void pack_bias(const Head& head, std::int64_t keys, Real* to) {
   const S* const bias = static_cast<const S*>(head.bias1);
@@ -118,8 +118,8 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
   const Real before = *maximum, now = greatest(most);
   // If all scores so far are -inf, subtracting the maximum would give NaN.
   const Real from = now == -infinity ? 0 : now;
-  // Subtracts before multiplying by log2(e): the bias may be the lowest float, which times 1.44 is
-  // infinite.
+  // Subtract before multiplying by log2(e): the bias may be the lowest float, and 1.44 times that
+  // overflows.
   const Vec shift = Vec::of(-from), factor = Vec::of(log2_e);
   Vec all = Vec::of(0), other = Vec::of(0);
   for (std::int64_t i = 0; i < keys; i += 2 * Vec::width) {
@@ -137,7 +137,7 @@ inline Real softmax_row(const Head& head, std::int64_t query, std::int64_t key, 
   return again[0];
 }
 
-/// Hands out parts of the scratch memory. Each is a multiple of a cache line.
+/// Allocates arrays from the scratch memory. Each is a multiple of a cache line.
 struct Parts {
   Real* at;
   Real* next(std::int64_t elements) {
@@ -222,8 +222,8 @@ struct BackwardScratch {
   }
 };
 
-/// Finds `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile. They follow
-/// from `lse`, or are computed again if it exceeds exact_lse.
+/// Computes `shift` and `inverse` of weight = exp(score + shift) * inverse for a tile, from `lse`,
+/// or again from the scores if `lse` exceeds exact_lse.
 template <typename S>
 void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const Packed& sizes,
                   const BackwardScratch& s) {
@@ -254,7 +254,7 @@ void find_weights(const Head& head, std::int64_t query, std::int64_t rows, const
   }
 }
 
-/// Replaces scores by weights, and the products of gradients and values by the gradients of the
+/// Replaces scores by weights, and the dot products of gradients and values by the gradients of the
 /// scores.
 template <typename S>
 inline void change_row(const Head& head, const Grads& grads, std::int64_t query, std::int64_t q,
@@ -350,7 +350,7 @@ template <typename S>
 void forward(const Head& head, std::int64_t begin, std::int64_t end, Real* scratch) {
   const Packed sizes(head.keys, head.dim);
   const ForwardScratch s(scratch, sizes);
-  // The memory for values holds the keys' rows first.
+  // The buffer for values temporarily holds the rows of the keys.
   pack_rows(static_cast<const S*>(head.k), head.k_row, head.keys, head.dim, sizes.width, 1,
             s.values);
   pack_panels(s.values, head.keys, sizes, s.keys);

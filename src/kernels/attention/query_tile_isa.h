@@ -1,10 +1,9 @@
-// A tile of queries in the attention of one head: its softmax and its gradients, in float and in
-// double.
+// Softmax and gradients of a tile of queries in the attention of one head, in float and in double.
 //
-// Scores are stored transposed, [key][query]. Queries lie along the vector, so that the softmax
-// needs no sums across a vector, and keys and values are read in place. A tile visits the keys in
-// chunks whose scores stay in the second-level cache; the softmax's maximum and sum are carried
-// from chunk to chunk. A tile has `rows` queries, padded in memory to `width`, a multiple of 16.
+// Scores are stored transposed, [key][query]. Queries lie along the vector, so the softmax needs no
+// horizontal sums, and keys and values are read in place. A tile visits the keys in chunks whose
+// scores stay in the L2 cache, and carries the softmax's maximum and sum from chunk to chunk. A
+// tile has `rows` queries, padded in memory to `width`, a multiple of 16.
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_ATTENTION_QUERY_TILE_ISA_H)
 #undef ANYACCEL_ATTENTION_QUERY_TILE_ISA_H
@@ -20,15 +19,15 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-constexpr std::int64_t tile_queries = 64;       // most queries of a tile
-constexpr std::int64_t chunk_elements = 16384;  // scores of a chunk
-constexpr std::int64_t near_keys = 64;  // the values of so many keys stay in the first-level cache
+constexpr std::int64_t tile_queries = 64;       // maximum queries of a tile
+constexpr std::int64_t chunk_elements = 16384;  // scores per chunk
+constexpr std::int64_t near_keys = 64;          // number of keys whose values stay in the L1 cache
 
-/// Parts of the scratch memory. Each is a multiple of a cache line.
+/// Arrays in the scratch memory. Each is a multiple of a cache line.
 struct Scratch {
   Real *packed, *packed2, *sums, *rows, *maximum, *sum, *rescale, *scores, *scores2, *scores3;
 
-  /// Elements for `arrays` arrays of scores.
+  /// Number of elements for `arrays` arrays of scores.
   static constexpr std::int64_t elements(std::int64_t dim, std::int64_t arrays) {
     return tile_queries * (4 * dim + 3) + arrays * chunk_elements;
   }
@@ -76,7 +75,7 @@ inline void add_to_keys(const Real* values, std::int64_t step, std::int64_t keys
 
 constexpr std::int64_t side = 16;  // of a transposed square: a cache line of floats
 
-/// to[column][row] = from[row][column] for a part of a square of side * side; 0 for the other rows.
+/// to[column][row] = from[row][column] for part of a side x side square; 0 for the other rows.
 template <typename T>
 inline void load_transposed(const T* from, std::int64_t from_row, std::int64_t from_column,
                             std::int64_t rows, std::int64_t columns, Real* to) {
@@ -91,7 +90,7 @@ inline void load_transposed(const Real* from, std::int64_t from_row, std::int64_
 }
 
 /// scores[key][query] += mask[query][key]. With `hides`, zeros of the mask add -inf and other
-/// values nothing.
+/// values are ignored.
 template <bool hides, typename T>
 void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_column,
                     std::int64_t rows, std::int64_t width, std::int64_t keys, Real* scores) {
@@ -112,8 +111,8 @@ void add_transposed(const T* mask, std::int64_t mask_row, std::int64_t mask_colu
 }
 
 /// Replaces scores by exp(score - maximum). Updates the maximum and the sum of each query;
-/// `rescale` is the factor for sums of earlier chunks. A sum has `parts` parts: callers differ only
-/// to keep their bits, and are equally fast.
+/// `rescale` is the factor for the sums of earlier chunks. `parts` is the number of partial sums.
+/// Callers use different numbers only to keep their results bitwise stable; the speed is the same.
 template <int parts>
 inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t q = 0; q < width; q += Vec::width) {
@@ -129,8 +128,8 @@ inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& 
     most = max_of(most, other);
     // If all scores so far are -inf, subtracting the maximum would give NaN.
     const Vec from = {most.x == Vec::of(-infinity).x ? Vec::of(0).x : most.x};
-    // Subtracts before multiplying by log2(e): the mask may be the lowest float, which times 1.44
-    // is infinite.
+    // Subtract before multiplying by log2(e): the mask may be the lowest float, and 1.44 times that
+    // overflows.
     const Vec shift = from * Vec::of(-1);
     const Vec again = exp2_of((old + shift) * Vec::of(log2_e));
     Vec sum[parts] = {Vec::load(s.sum + q) * again};
@@ -150,13 +149,13 @@ inline void softmax_chunk(std::int64_t keys, std::int64_t width, const Scratch& 
   }
 }
 
-/// Multiplies the sums by the factors of the last chunk.
+/// Multiplies the sums by the rescale factors of the last chunk.
 inline void rescale_sums(std::int64_t rows, std::int64_t dim, const Scratch& s) {
   for (std::int64_t q = 0; q < rows; ++q)
     for (std::int64_t i = 0; i < dim; ++i) s.sums[q * dim + i] *= s.rescale[q];
 }
 
-/// Divides the sums, and writes each query's maximum and 1 / sum to `stats` unless that is null.
+/// Divides the sums, and writes each query's maximum and 1 / sum to `stats` unless it is null.
 inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s, Real* out,
                            std::int64_t out_row, Real* stats) {
   for (std::int64_t q = 0; q < rows; ++q) {
@@ -164,21 +163,21 @@ inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s
     const Real inverse = sum == 0 ? 0 : 1 / sum;
     for (std::int64_t i = 0; i < dim; ++i) out[q * out_row + i] = s.sums[q * dim + i] * inverse;
     if (!stats) continue;
-    // Stored separately: added to a maximum of -1e9, the logarithm of the sum would be lost.
+    // Stored separately: the logarithm of the sum would be lost next to a maximum of -1e9.
     stats[2 * q] = sum == 0 ? 0 : s.maximum[q];
     stats[2 * q + 1] = inverse;
   }
 }
 
-/// Rows of a tile in memory, `row` elements apart.
+/// Rows of a tile, `row` elements apart.
 struct Rows {
   const Real* at;
   std::int64_t row;
 };
 
-/// Packs the queries and the gradients of their results, copies the scaled queries to `rows`, and
-/// clears the sums. maximum, rescale and sum become -maximum, 1 / sum (both from `stats`) and
-/// -(gradient times result) of each query.
+/// Packs the queries and the gradients of their outputs, copies the scaled queries to `rows`, and
+/// clears the sums. Sets maximum, rescale and sum to -maximum, 1 / sum (both from `stats`) and
+/// -(gradient times output) of each query.
 inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, const Real* stats,
                             std::int64_t rows, std::int64_t width, std::int64_t dim, Real scale,
                             const Scratch& s) {
@@ -202,8 +201,8 @@ inline void start_gradients(const Rows& q, const Rows& grad, const Rows& out, co
   }
 }
 
-/// Replaces scores by weights, and in scores2 the products of gradients and values by the gradients
-/// of the scores.
+/// Replaces scores by weights, and the dot products of gradients and values in scores2 by the
+/// gradients of the scores.
 inline void differentiate_chunk(std::int64_t keys, std::int64_t width, const Scratch& s) {
   for (std::int64_t k = 0; k < keys; ++k)
     for (std::int64_t q = 0; q < width; q += Vec::width) {

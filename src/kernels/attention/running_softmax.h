@@ -1,4 +1,4 @@
-// A softmax whose greatest score and sum are carried from tile to tile, for host and device.
+// Softmax that carries its maximum and sum from tile to tile, for host and device.
 #pragma once
 
 #include <cmath>
@@ -10,12 +10,12 @@ namespace anyaccel::ops {
 ANYACCEL_ON_BOTH float attention_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double attention_exp(double x) { return exp(x); }
 
-/// The score of a key that a query does not see.
+/// Score of a key that a query does not see.
 template <typename Real>
 constexpr Real no_score = -static_cast<Real>(HUGE_VAL);
 
-/// What to subtract from scores whose greatest is `most`. If a query sees nothing, subtracting -inf
-/// would give NaN.
+/// Value to subtract from scores with maximum `most`. 0 if a query sees no key, because subtracting
+/// -inf would give NaN.
 template <typename Real>
 ANYACCEL_ON_BOTH Real subtrahend(Real most) {
   return most == no_score<Real> ? Real{0} : most;

@@ -51,8 +51,8 @@ void add_masks(const Head& head, std::int64_t query, std::int64_t tile, std::int
                           head.block, scores);
 }
 
-/// [key][query] products of the rows of some key blocks with a packed tile. Prefetching the next
-/// block's rows was measured to be slower.
+/// Products [key][query] of the rows of some key blocks and a packed tile. Prefetching the next
+/// block's rows is slower.
 void times_blocks(const Head& head, const Real* rows, std::int64_t row, const std::int32_t* columns,
                   std::int64_t count, const Real* packed, std::int64_t tile, Real* to) {
   for (std::int64_t i = 0; i < count; ++i)
@@ -68,7 +68,7 @@ void scores_of(const Head& head, std::int64_t query, std::int64_t tile, const st
     add_masks(head, query, tile, columns[i] * head.block, scores + i * head.block * tile);
 }
 
-/// to[query][dim] += weights^T rows, with the rows of the key blocks.
+/// to[query][dim] += weights^T rows, where rows are those of the key blocks.
 void add_weighted(const Head& head, const Real* weights, std::int64_t tile, const Real* rows,
                   std::int64_t row, const std::int32_t* columns, std::int64_t count, Real* to) {
   const std::int64_t most = near_keys > head.block ? near_keys / head.block : 1;
@@ -124,7 +124,7 @@ void backward_tile(const Head& head, const AttentionGrads<Real>& grads, std::int
   for (std::int64_t i = 0; i < tile * dim; ++i) grads.dq[query * dim + i] += s.sums[i] * head.scale;
 }
 
-/// Calls call(query, tile, columns, count) for the tiles of a square's query blocks, with their key
+/// Calls call(query, tile, columns, count) for each tile of the square's query blocks, with the key
 /// blocks in the square.
 template <typename Tile>
 inline void each_tile(const Head& head, const BlockSquare& square, const Tile& call) {

@@ -1,5 +1,5 @@
-// Block layouts of sparse attention: which key blocks each query block sees. Pure functions,
-// nothing of torch.
+// Block layouts of sparse attention: the key blocks that each query block sees. Pure functions,
+// independent of torch.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace anyaccel::ops {
 
-/// All options of all kinds; each kind reads its own. The names are DeepSpeed's.
+/// Options of all kinds; each kind reads only its own. The names are DeepSpeed's.
 struct LayoutOptions {
   std::string kind;  ///< dense, fixed, variable, bigbird, bslongformer, local
-  std::int64_t num_heads = 0, block = 16,
-               seq_len = 0;  ///< seq_len 0: the options alone are checked
+  /// seq_len 0 checks only the other options.
+  std::int64_t num_heads = 0, block = 16, seq_len = 0;
   bool different_layout_per_head = false;
   std::vector<std::int64_t> local_window_blocks, global_block_indices;
   std::optional<std::vector<std::int64_t>> global_block_end_indices;
@@ -21,13 +21,13 @@ struct LayoutOptions {
                num_sliding_window_blocks = 3, num_different_global_patterns = 1;
   std::string attention = "bidirectional";
   bool horizontal_global_attention = false;
-  std::int64_t seed = 0;  ///< of random blocks
+  std::int64_t seed = 0;  ///< seed of random blocks
 };
 
-/// What is wrong with the options, whole as a message, or empty.
+/// Returns a complete error message if the options are invalid, otherwise an empty string.
 std::string layout_error(const LayoutOptions& options);
 
-/// [num_heads][blocks][blocks] of 0 and 1, for options without an error.
+/// Returns [num_heads][blocks][blocks] of 0 and 1. The options must be valid.
 std::vector<std::uint8_t> make_layout(const LayoutOptions& options);
 
 }  // namespace anyaccel::ops

@@ -1,5 +1,4 @@
-// Functions that are compiled for a CUDA device and for the host, whose tests run what a device
-// would.
+// Functions that are compiled for CUDA devices and for the host, where tests run the device code.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -8,7 +7,7 @@
 #define ANYACCEL_ON_BOTH inline
 #endif
 
-/// In front of a loop of a known number of turns, whose arrays are to be registers.
+/// Unrolls a loop with a constant number of iterations, so that its arrays stay in registers.
 #if defined(__CUDA_ARCH__)
 #define ANYACCEL_UNROLL _Pragma("unroll")
 #else

@@ -1,9 +1,9 @@
-// The entry points of OpenMP's threads, for sources without torch as well.
+// Entry points of OpenMP's threads, also for sources without torch.
 #pragma once
 
-// torch's threads are OpenMP's. Their entry point is called by name: what `#pragma omp` needs (a
-// flag, omp.h, a runtime to link) differs with the compiler, and a second runtime in the process
-// would have threads of its own. LLVM's has it too.
+// torch's threads are OpenMP's. Their entry point is called by name, because the requirements of
+// `#pragma omp` (a flag, omp.h, a runtime to link) differ between compilers, and a second runtime
+// in the process would have its own threads. LLVM's runtime provides this entry point too.
 extern "C" {
 void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags)
     __attribute__((weak));

@@ -1,5 +1,5 @@
-// Threads that go through the phases of one pass together: a parallel region for each phase would
-// cost more than the phase.
+// Threads that execute the phases of one pass together. A parallel region per phase would cost more
+// than the phase.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace anyaccel::ops {
 
-/// Of one pass; each thread has a Team of its own.
+/// State of a pass that all threads share; each thread has its own Team.
 struct TeamShared {
-  /// Tasks are dealt in so many stretches; where there are more threads, some share one.
+  /// Tasks are divided into at most this many stretches; if there are more threads, some share one.
   static constexpr int max_stretches = 64;
   struct alignas(64) Stretch {
     std::atomic<std::int64_t> next{0};
@@ -22,9 +22,9 @@ struct TeamShared {
   Stretch stretches[max_stretches];
   alignas(64) std::atomic<int> arrived{0};
   alignas(64) std::atomic<unsigned> generation{0};
-  std::exception_ptr failure;  ///< of alone(), of its thread
-  bool failed[2] =
-      {};  ///< told to the others by turns: one may still read when the next is written
+  std::exception_ptr failure;  ///< exception thrown in alone()
+  /// Results of alone(), used alternately: a thread may still read one while the next is written.
+  bool failed[2] = {};
 };
 
 class Team {
@@ -38,16 +38,16 @@ class Team {
   int thread() const noexcept { return thread_; }
   int threads() const noexcept { return threads_; }
 
-  /// Calls function(task) for each task in [0, count); returns when all are done. A thread has a
-  /// stretch of neighbouring tasks, since memory that is read on and on comes faster, and then
-  /// helps the others with theirs.
+  /// Calls function(task) for each task in [0, count), and returns when all are done. Each thread
+  /// first processes a stretch of adjacent tasks, because sequential memory accesses are faster,
+  /// and then helps with other stretches.
   template <typename Function>
   void tasks(std::int64_t count, const Function& function) {
     last_tasks(count, function);
     if (threads_ > 1) barrier();
   }
 
-  /// The same where no phase follows: threads meet at the end of the team anyway.
+  /// Like tasks(), but without a barrier. For the last phase, after which the threads join anyway.
   template <typename Function>
   void last_tasks(std::int64_t count, const Function& function) {
     if (threads_ == 1) {
@@ -65,8 +65,8 @@ class Team {
     }
   }
 
-  /// function() on one thread, that of the caller of run_team(). False, on all threads, when it or
-  /// one before threw.
+  /// Runs function() on one thread, the caller of run_team(). Returns false on all threads if this
+  /// call or an earlier one threw.
   template <typename Function>
   bool alone(const Function& function) {
     bool& failed = shared_.failed[turn_ ^= 1];
@@ -82,13 +82,14 @@ class Team {
     return !failed;
   }
 
-  /// What this thread will read next: asked for while it waits for the others.
+  /// Sets the memory that this thread reads next. The thread prefetches it while it waits for
+  /// others.
   void prefetch(const void* begin, std::int64_t bytes) noexcept {
     soon_ = static_cast<const char*>(begin);
     soon_end_ = soon_ + std::min(bytes, max_prefetches);
   }
 
-  /// Asks for a little of that; false when all is on its way.
+  /// Prefetches a cache line of that memory. Returns false if all of it has been requested.
   bool ask() noexcept {
     if (soon_ >= soon_end_) return false;
     __builtin_prefetch(soon_, 0, 2);
@@ -96,7 +97,8 @@ class Team {
     return true;
   }
 
-  /// function(begin, end), a share of [0, count) for each thread; returns when all are done.
+  /// Calls function(begin, end) with each thread's share of [0, count), and returns when all are
+  /// done.
   template <typename Function>
   void shares(std::int64_t count, const Function& function) {
     function(count * thread_ / threads_, count * (thread_ + 1) / threads_);
@@ -118,7 +120,7 @@ class Team {
       if (spins < 4096)
         pause();
       else
-        std::this_thread::yield();  // more threads than processors, or another program has one
+        std::this_thread::yield();  // the processors are oversubscribed
     }
   }
   static void pause() noexcept {
@@ -129,15 +131,15 @@ class Team {
 #endif
   }
 
-  static constexpr std::int64_t max_prefetches = 512 * 1024;  // of a second-level cache
+  static constexpr std::int64_t max_prefetches = 512 * 1024;  // bytes; fits in an L2 cache
 
   TeamShared& shared_;
   int thread_, threads_, stretches_, turn_ = 0;
   const char *soon_ = nullptr, *soon_end_ = nullptr;
 };
 
-/// Calls function(Team&) on at most `threads` threads at once. It must not throw but in
-/// Team::alone(), whose exception comes out of here.
+/// Calls function(Team&) on up to `threads` threads concurrently. The function may throw only
+/// within Team::alone(), whose exception is rethrown here.
 template <typename Function>
 void run_team(std::int64_t threads, const Function& function) {
   struct Region {

@@ -17,20 +17,20 @@ inline const char* launch_error() {
   return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
 }
 
-/// Allows a kernel so much dynamic shared memory: beyond 48 KiB it must be asked for, and what the
-/// device does not have is refused. Null, or what CUDA says.
+/// Allows a kernel to use `bytes` of dynamic shared memory. CUDA requires this above 48 KiB, and
+/// rejects sizes that the device does not have. Returns null on success, or the CUDA error message.
 template <typename Kernel>
 const char* allow_shared(Kernel kernel, std::size_t bytes) {
   if (bytes <= 48 * 1024) return nullptr;
   const cudaError_t status = cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status == cudaSuccess) return nullptr;
-  static_cast<void>(cudaGetLastError());  // else the next launch, whosever that is, is blamed
+  static_cast<void>(cudaGetLastError());  // else a later launch would report this error
   return cudaGetErrorString(status);
 }
 
-/// All threads of the block, and a barrier. The host has a copy only because what calls it is
-/// compiled for both.
+/// Runs a function on all threads of the block, followed by a barrier. There is a host version only
+/// because the callers are compiled for both.
 struct BlockThreads {
   template <typename Function>
   __host__ __device__ void operator()(const Function& function) const {
@@ -41,7 +41,7 @@ struct BlockThreads {
   }
 };
 
-/// Work beyond what a grid holds is the same blocks' next one.
+/// Maximum blocks of a grid. With more work, each block processes several items.
 constexpr std::int64_t max_blocks = 1 << 20;
 inline unsigned blocks_for(std::int64_t count) {
   return static_cast<unsigned>(count < max_blocks ? count : max_blocks);
@@ -50,13 +50,13 @@ inline unsigned blocks_of_elements(std::int64_t size) {
   return blocks_for((size + chunk_threads - 1) / chunk_threads);
 }
 
-/// The device's 16-bit types, for functions that are compiled for tests too.
+/// The device's 16-bit types, for functions that tests compile with other types.
 struct CudaTypes {
   using Bf16 = __nv_bfloat16;
   using Fp16 = __half;
 };
 
-/// Calls call(T()) with the device's type of an element.
+/// Calls call(T()) with the device type of an element.
 template <typename Call>
 auto with_cuda_element(Element element, const Call& call) {
   if (element == Element::f32) return call(float());
@@ -64,8 +64,8 @@ auto with_cuda_element(Element element, const Call& call) {
   return call(__half());
 }
 
-/// Calls call(P(), G(), S()) with the device's types of parameters, gradients and states; the
-/// caller has checked them.
+/// Calls call(P(), G(), S()) with the device types of parameters, gradients and states, which the
+/// caller has checked.
 template <typename P, typename Call>
 void with_cuda_gradients(Element gradient, Element state, const Call& call) {
   if (gradient == Element::f32)

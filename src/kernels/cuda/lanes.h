@@ -1,11 +1,11 @@
-// What the work of a block of CUDA threads is written with, compiled for the host too, whose tests
-// run it: values that threads keep from phase to phase, and what is joined over a warp or a block.
-// Plain C++ on the host, no torch.
+// Building blocks of CUDA kernels that are also compiled for the host, where the tests run them:
+// values that threads keep from phase to phase, and reductions over a warp or a block. Plain C++ on
+// the host, no torch.
 //
-// A block's work is a function that is given `each`: each(function) is a phase, function(lane) for
-// all of the block's threads, all done afterwards (a barrier). On the device `each` is BlockThreads
-// (kernels.h), in a test a loop, in any order. What a thread of a block does outside of a phase
-// every thread does alike.
+// The work of a block is a function with a parameter `each`. each(function) is a phase: it calls
+// function(lane) for all threads of the block, followed by a barrier. On the device `each` is
+// BlockThreads (kernels.h); in a test it is a loop in any order. Outside of phases, all threads of
+// a block execute the same code.
 #pragma once
 
 #include "kernels/common/host_device.h"
@@ -14,8 +14,8 @@ namespace anyaccel::ops {
 
 constexpr int warp_lanes = 32;
 
-/// A value of each of a block's `lanes` threads: the thread's own in its registers on a device, all
-/// of them on the host. Values are undefined until they are set.
+/// A value per thread of a block with `lanes` threads. On a device this is the thread's own value,
+/// in registers; on the host, all values. Values are initially undefined.
 template <typename T, int lanes>
 struct PerLane {
 #if defined(__CUDA_ARCH__)
@@ -34,7 +34,7 @@ struct PerLane {
   ANYACCEL_ON_BOTH const T& operator[](int lane) const { return const_cast<PerLane&>(*this)[lane]; }
 };
 
-/// Several values of one thread, which are joined side by side.
+/// Several values of one thread that are reduced together.
 template <typename T, int count>
 struct Several {
   T at[count];
@@ -47,14 +47,15 @@ struct Sum {
   }
 };
 
-/// A number that is none stays: NaN counts as the greatest.
+/// Maximum that propagates NaN.
 struct Greatest {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// Joins the values of each warp's threads with a function of two that does not mind their order;
-/// each has the result afterwards. Lanes 16 apart are joined first, then 8, 4, 2, 1, on both: the
-/// same bits. No threads of a block may be missing, and `lanes` is whole warps.
+/// Reduces the values of each warp with a commutative function of two values; all threads get the
+/// result. Lanes 16 apart are joined first, then 8, 4, 2, 1, on the device and the host, so the
+/// results are bitwise equal. All threads of the block must take part, and `lanes` is a multiple of
+/// the warp size.
 template <typename T, int lanes, typename Join>
 ANYACCEL_ON_BOTH void join_warps(PerLane<T, lanes>& value, const Join& join) {
   static_assert(lanes % warp_lanes == 0);
@@ -87,8 +88,8 @@ ANYACCEL_ON_BOTH void join_warps(PerLane<Several<T, count>, lanes>& value, const
   }
 }
 
-/// The same over the block: warps first, then the warps in their order. `shared` has room for lanes
-/// / warp_lanes values and may be used again at once.
+/// Reduces the values of a block: first each warp, then the warps in order. `shared` has room for
+/// lanes / warp_lanes values, and may be reused immediately.
 template <typename T, int lanes, typename Each, typename Join>
 ANYACCEL_ON_BOTH void join_block(const Each& each, PerLane<T, lanes>& value, T* shared,
                                  const Join& join) {

@@ -1,9 +1,9 @@
-// Products of tiles that lie in a block's shared memory. The host compiles them too: tests run
-// there what blocks of threads do.
+// Products of tiles in a block's shared memory. The code is also compiled for the host, where the
+// tests run it.
 //
-// On a device 16-bit tiles are multiplied by tensor cores, a warp for each 16 x 16 of the result,
-// through nvcuda::wmma, which every architecture since sm_80 has for both types. All others, and
-// all on the host, are done by lanes, 4 x 4 of the result each.
+// On a device, tensor cores multiply 16-bit tiles, one warp per 16 x 16 results, through
+// nvcuda::wmma, which all architectures since sm_80 support for both types. For other types, and
+// for all types on the host, each lane computes 4 x 4 results.
 #pragma once
 
 #include <type_traits>
@@ -18,13 +18,12 @@
 
 namespace anyaccel::ops {
 
-/// How the factors of a product lie: `nt` a[row][k], b[column][k]; `nn` a[row][k], b[k][column];
-/// `tn` a[k][row], b[k][column].
+/// Layouts of the factors: `nt` a[row][k], b[column][k]; `nn` a[row][k], b[k][column]; `tn`
+/// a[k][row], b[k][column].
 enum class Lie { nt, nn, tn };
 
-/// c[row][column] = a b, added to what is there with `add`. All three sizes are multiples of 16; a
-/// row of a and b is a multiple of 8 elements, in 16 bits, or of 4, one of c of 4; all begin at a
-/// multiple of 32 bytes.
+/// c[row][column] = a b, or += with `add`. All three sizes are multiples of 16. Row strides are
+/// multiples of 8 elements for 16-bit a and b, otherwise of 4. All arrays are aligned to 32 bytes.
 template <typename T, typename Real>
 struct TileProduct {
   int rows, columns, depth;
@@ -37,11 +36,11 @@ struct TileProduct {
   bool add;
 };
 
-/// Elements behind a row in shared memory: rows then begin in different banks.
+/// Padding elements per row in shared memory, so that rows begin in different banks.
 template <typename T>
 constexpr int tile_gap = sizeof(T) == 2 ? 8 : 4;
 
-/// What is read and written at once.
+/// Elements that are loaded and stored together.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Pack {
   T at[count];
@@ -54,8 +53,7 @@ ANYACCEL_ON_BOTH void multiply_patches(int lane, int lanes, const TileProduct<T,
   const int across = p.columns / side, all = p.rows / side * across;
   for (int patch = lane; patch < all; patch += lanes) {
     const int row = patch / across * side, place = patch % across;
-    // Neighbours read rows of b that follow each other where they go along them, and columns that
-    // do where they go across.
+    // Adjacent lanes read adjacent rows of b with `nt`, otherwise adjacent columns.
     const int first = lie == Lie::nt ? place : place * side, step = lie == Lie::nt ? across : 1;
     Real sums[side][side];
     for (int i = 0; i < side; ++i)
@@ -121,7 +119,7 @@ __device__ void multiply_fragments(int lane, int lanes, const TileProduct<T, flo
 }
 #endif
 
-/// A part of a phase: all lanes of the block call it together.
+/// A part of a phase; all lanes of the block must call it.
 template <Lie lie, typename T, typename Real>
 ANYACCEL_ON_BOTH void multiply_tiles(int lane, int lanes, const TileProduct<T, Real>& product) {
 #if defined(ANYACCEL_FRAGMENTS)

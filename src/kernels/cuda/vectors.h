@@ -1,5 +1,5 @@
-// Loads and stores of 16 bytes, the widest that all CUDA devices have, for functions that are
-// compiled for the host too.
+// 16-byte loads and stores, the widest that all CUDA devices support, for functions that are also
+// compiled for the host.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// As many elements as 16 bytes have.
+/// 16 bytes of elements.
 template <typename T>
 struct alignas(16) Sixteen {
   static constexpr int count = 16 / static_cast<int>(sizeof(T));
@@ -20,13 +20,14 @@ inline bool is_aligned16(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
 }
 
-/// What a load may take for granted: nothing writes the memory while the kernel runs and it is not
-/// read again soon (weights: they leave the caches to what is), or nothing writes it, or the kernel
-/// itself does (its block's shared memory).
+/// What a load may assume while the kernel runs:
+/// - once: the memory is not written, and not read again soon (weights; other data stay cached)
+/// - again: the memory is not written
+/// - written: the kernel itself writes the memory (its block's shared memory)
 enum class Reads { once, again, written };
 
-/// A device's vectors trap on an address that is no multiple of their size; so does the host, which
-/// runs them in tests alone.
+/// Vector accesses trap on misaligned addresses on a device. The host traps too; it runs this only
+/// in tests.
 ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer,
                                      [[maybe_unused]] unsigned size) {
 #if !defined(__CUDA_ARCH__)
@@ -34,7 +35,7 @@ ANYACCEL_ON_BOTH void expect_aligned([[maybe_unused]] const void* pointer,
 #endif
 }
 
-/// From an address that is a multiple of 16.
+/// `from` must be aligned to 16 bytes.
 template <Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
   expect_aligned(from, 16);
@@ -49,7 +50,7 @@ ANYACCEL_ON_BOTH Sixteen<T> load_sixteen(const T* from) {
   return out;
 }
 
-/// To an address that is a multiple of 16.
+/// `to` must be aligned to 16 bytes.
 template <typename T>
 ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
   expect_aligned(to, 16);
@@ -62,8 +63,8 @@ ANYACCEL_ON_BOTH void store_sixteen(const Sixteen<T>& from, T* to) {
 #endif
 }
 
-/// to[count] = elements as floats from `from`, zeros behind the first `there`; `aligned`: `from` is
-/// a multiple of 16 bytes, and so is what `count` elements take.
+/// to[count] = elements of `from` as floats, with zeros after the first `there`. `aligned`: both
+/// `from` and the size of `count` elements are multiples of 16 bytes.
 template <int count, Reads reads = Reads::again, typename T>
 ANYACCEL_ON_BOTH void load_floats(const T* from, std::int64_t there, bool aligned,
                                   float (&to)[count]) {

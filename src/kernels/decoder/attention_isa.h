@@ -1,5 +1,5 @@
-// Attention of one query over a cache. The panels of panel_attention.h take 3 times as long for one
-// query (benchmarks/small_products.bench.py).
+// Attention of one query over a cache. For a single query, the panels of panel_attention.h take 3
+// times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ATTENTION_ISA_H)
 #undef ANYACCEL_DECODER_ATTENTION_ISA_H
@@ -16,7 +16,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// Scores of the positions [first, first + 4) of `count`. Positions after the last one get its
+/// Scores of the positions [first, first + 4) of `count`. Positions past the end repeat the last
 /// score.
 template <typename T>
 inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64_t dim,
@@ -35,7 +35,7 @@ inline __attribute__((always_inline)) void four_scores(const T* keys, std::int64
 }
 
 /// Elements [d, d + vectors * width) of the weighted sum of values. Even and odd positions have
-/// sums of their own.
+/// separate sums.
 template <typename T, int vectors>
 inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim, std::int64_t d,
                                                std::int64_t n, std::int64_t count,
@@ -58,9 +58,9 @@ inline __attribute__((always_inline)) void mix(const T* values, std::int64_t dim
                vectors == 1 ? n : Vec::width);
 }
 
-/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum.
-/// Nothing is added to the scores, so unlike the softmax of masked attention it can multiply by
-/// log2(e) before it subtracts.
+/// Replaces the scores, after scale and soft cap, by e^(score - maximum) and returns their sum. No
+/// mask is added to the scores, so unlike the softmax of masked attention, this one can multiply by
+/// log2(e) before subtracting.
 inline float shares_of(float scale_by, float softcap, float* scores, std::int64_t count) {
   Vec most = Vec::of(-infinity);
   const Vec scale = Vec::of(scale_by * log2_e);
@@ -94,7 +94,7 @@ inline void attend_cache(const CachedHead& h, const float* query, float* scores,
   const T* keys = static_cast<const T*>(h.keys) + h.begin * h.dim;
   const T* values = static_cast<const T*>(h.values) + h.begin * h.dim;
   for (std::int64_t p = 0; p < count; p += 4) four_scores(keys, h.dim, p, count, query, scores + p);
-  // Places after the last position repeat its score, so they do not change the maximum.
+  // Elements past the last position repeat its score, so they do not change the maximum.
   const Vec factor = Vec::of(1.0F / shares_of(h.scale, h.softcap, scores, count));
   std::int64_t d = 0;
   for (; d + 4 * Vec::width <= h.dim; d += 4 * Vec::width)

@@ -1,4 +1,4 @@
-// Which experts a row takes, for the host and for CUDA devices.
+// Choice of experts for a row, for the host and CUDA devices.
 #pragma once
 
 #include <cmath>
@@ -8,19 +8,19 @@
 
 namespace anyaccel::ops {
 
-/// That a row takes this expert, and how much its result counts.
+/// An expert that a row uses, and the weight of its result.
 struct Chosen {
   std::int32_t expert, row;
   float share;
 };
 
-/// The `count` greatest of logits[experts] and their shares of a softmax over all, of which
-/// to[count] are made; `normalize`: their sum is 1. Among equals the first ones.
+/// Finds the `count` largest of logits[experts] and their shares of a softmax over all experts, and
+/// writes them to to[count]. With `normalize`, the shares sum to 1. Ties go to the lowest index.
 ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, std::int64_t count,
                                      bool normalize, std::int32_t row, Chosen* to) {
   std::int64_t found = 0;
   for (std::int64_t e = 0; e < experts; ++e) {
-    std::int64_t at = found;  // `count`: behind those that there is room for
+    std::int64_t at = found;  // `count` if the expert does not fit
     for (; at > 0 && logits[e] > to[at - 1].share; --at)
       if (at < count) to[at] = to[at - 1];
     if (at == count) continue;

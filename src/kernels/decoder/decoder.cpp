@@ -9,8 +9,8 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t task_bytes =
-    64 * 1024;  // of weights: far more than what it costs to take a task
+// Bytes of weights per task. Reading them takes far longer than scheduling a task.
+constexpr std::int64_t task_bytes = 64 * 1024;
 
 std::int64_t bytes_of(const Matrix& m) {
   switch (m.format) {

@@ -1,5 +1,6 @@
-// A pass over few rows as each of its threads goes through it: what decoder.cpp and experts.cpp
-// share. All threads run the same phases, and meet behind each that others read from.
+// A pass over few rows as each of its threads executes it; decoder.cpp and experts.cpp implement
+// it. All threads run the same phases, with a barrier after each phase whose results other threads
+// read.
 #pragma once
 
 #include <array>
@@ -12,10 +13,10 @@ namespace anyaccel::ops {
 
 constexpr std::int64_t max_task_outputs = 256;
 
-/// Outputs that one task of a product takes, where each of them is read from `times` matrices.
+/// Outputs per task of a product, if each output is computed from `times` matrices.
 std::int64_t task_outputs(const Matrix& m, std::int64_t threads, std::int64_t times = 1);
 
-/// Memory of a pass: what all threads share, and what each has for itself.
+/// Layout of a pass's memory: the shared arrays, and each thread's own.
 struct DecoderPlan {
   std::int64_t rows, qkv, mixed, inner, change, routed, shared;
   std::int64_t normed, prepared, scores, products, gathered, chosen, groups, own;
@@ -35,17 +36,17 @@ class DecoderPass {
     const Linear* first;
     std::size_t count;
   };
-  /// The rows of one expert: chosen_[begin, end).
+  /// The rows that use one expert: chosen_[begin, end).
   struct Group {
     std::int64_t expert, begin, end;
   };
 
-  /// False when other ranks' parts could not be added.
+  /// Return false if the sum over ranks failed.
   bool attention(const DecoderLayer& layer);
   bool feed_forward(const DecoderLayer& layer);
   void logits();
 
-  /// In experts.cpp.
+  /// Defined in experts.cpp.
   bool experts(const DecoderLayer& layer);
   void choose(const Experts& experts);
   Group group(std::int64_t i) const;
@@ -53,25 +54,25 @@ class DecoderPass {
   void expert_inner(const Experts& experts);
   void expert_outer(const Experts& experts);
 
-  /// Each thread for itself: that is less than to wait for another one.
+  /// Each thread normalizes all rows, because that is cheaper than a barrier.
   void norm_rows(const Norm& norm);
   void prepare(const Matrix& matrix, const float* from) {
     prepare_rows(isa_, matrix, from, rows_, prepared_);
   }
-  /// This matrix is the next one: a thread may ask for its part of it while it waits.
+  /// Sets the next matrix, of which waiting threads prefetch their part.
   void prefetch(const Matrix& matrix);
-  /// Prepares again where a part reads rows in another form.
+  /// Prepares the rows again if a part requires a different format.
   void prepare_for(const Matrix& matrix, const Matrix*& last, const float* from);
   /// to[rows][outputs of all parts] (+)= prepared rows times the parts.
   void project(Parts parts, float* to, bool add, const float* from = nullptr);
   void products(const Linear& part, std::int64_t begin, std::int64_t end, float* to,
                 std::int64_t to_row, bool add);
-  /// Where what a half of a layer gives goes, and whether it is added there.
+  /// Destination of a half layer's result, and whether the result is added to it.
   float* target() const { return half_ != Half::whole ? out_ : adds() ? x_ : change_; }
   bool adds() const { return half_ == Half::whole && !d_.norms_after && !sums_; }
-  /// x += part(from), of all ranks, normed where the model has norms behind.
+  /// x += part(from), summed over all ranks, and normalized first if d_.norms_after is set.
   bool add_change(const Linear& part, const float* from, const Norm& norm);
-  /// What there is left to do once target() is written.
+  /// Completes the change after target() is written.
   bool finish_change(const Norm& norm);
 
   const Segment& segment_of(std::int64_t row) const {
@@ -80,7 +81,7 @@ class DecoderPass {
   const Cache& cache_of(const DecoderLayer& layer, std::int64_t row) const {
     return layer.caches[segment_of_[static_cast<std::size_t>(row)]];
   }
-  /// Where a row stands in its sequence.
+  /// A row's position in its sequence.
   std::int64_t position_of(std::int64_t row) const {
     return segment_of(row).past + row - segment_of(row).begin;
   }
@@ -102,12 +103,12 @@ class DecoderPass {
   Team& team_;
   Half half_;
   float* out_;
-  bool sums_ = false;             ///< whether ranks add up what is at work
-  const Matrix* next_ = nullptr;  ///< behind the layer that is at work
+  bool sums_ = false;             ///< whether the current half layer is summed over ranks
+  const Matrix* next_ = nullptr;  ///< the first matrix after the current layer
   float *qkv_, *mixed_, *inner_, *change_, *routed_, *normed_, *scores_, *products_;
   char *prepared_, *gathered_;
   Chosen* chosen_;
-  std::int32_t* groups_;  ///< where each begins in chosen_, and the end of the last one
+  std::int32_t* groups_;  ///< start of each group in chosen_, and the end of the last one
   std::int64_t group_count_ = 0;
   std::array<std::size_t, max_rows> segment_of_{};
 };

@@ -13,10 +13,11 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t query_block = 48;  // queries of a head that are done together: eight tiles
-constexpr std::int64_t row_block = 48;    // rows between which the next panel is asked for, at most
+constexpr std::int64_t query_block = 48;  // queries of a head per task: eight tiles
+// Maximum rows over which the prefetch of the next panel is spread.
+constexpr std::int64_t row_block = 48;
 
-/// Memory of a pass: what all threads share, and what each has for itself.
+/// Layout of a pass's memory: the shared arrays, and each thread's own.
 struct Plan {
   std::int64_t rows = 0, longest = 0, dim;
   std::int64_t qkv, mixed, sum, inner, shared = 0;
@@ -61,7 +62,7 @@ class Pass {
   }
 
  private:
-  /// to = from + values.
+  /// Returns a function that stores to = from + values.
   auto adding(const float* from, float* to) {
     return
         [this, from, to](std::int64_t r, std::int64_t column, std::int64_t n, const float* values) {
@@ -98,13 +99,13 @@ class Pass {
     });
   }
 
-  /// Queries, keys and values of all heads lie as [3 * heads][rows][dim].
+  /// Queries, keys and values of all heads are stored as [3 * heads][rows][dim].
   float* of_head(std::int64_t head, std::int64_t row) {
     return qkv_ + (head * plan_.rows + row) * plan_.dim;
   }
 
-  /// finish(row, column, count, values) with the products of each row of `from` and piece of the
-  /// outputs, biases added. `next`: the matrix that is read behind this one; none: null.
+  /// Calls finish(row, column, count, values) with the products of each row of `from` and each
+  /// panel of outputs, biases added. `next` is the matrix that is read after this one, or null.
   template <typename Finish>
   void project(const PackedMatrix& m, const float* from, const PackedMatrix* next,
                const Finish& finish) {
@@ -133,8 +134,8 @@ class Pass {
     });
   }
 
-  /// Asks for the part `i` of `count` of what is read next: the processor's own prefetching ends
-  /// with the panel, which then goes through the other rows from a near cache.
+  /// Prefetches part `i` of `count` of the next panel. The hardware prefetcher stops at the end of
+  /// the current panel, and requests nothing while the other rows reuse that panel from a cache.
   static void ask(const float* from, std::int64_t bytes, std::int64_t i, std::int64_t count) {
     if (i >= count) return;
     const char* const at = reinterpret_cast<const char*>(from);
@@ -143,7 +144,7 @@ class Pass {
       __builtin_prefetch(at + line, 0, 2);
   }
 
-  /// This matrix is the next one: a thread may ask for its first panel while it waits.
+  /// Sets the next matrix, of which waiting threads prefetch their first panel.
   void prefetch(const PackedMatrix& m) {
     const std::int64_t panels = pieces(m.outputs, panel_outputs), size = m.inputs * panel_outputs;
     team_.prefetch(m.panels + panels * team_.thread() / team_.threads() * size, size * 4);
@@ -161,8 +162,8 @@ class Pass {
     });
   }
 
-  /// The queries [first, first + query_block) of a head, of a text of `length` rows from `begin`
-  /// on.
+  /// Processes the queries [first, first + query_block) of a head, for a text of `length` rows from
+  /// `begin` on.
   void attend(std::int64_t head, std::int64_t begin, std::int64_t length, std::int64_t first) {
     const std::int64_t count = std::min(query_block, length - first), dim = plan_.dim;
     const std::int64_t scores_row = rounded(length, panel_outputs),

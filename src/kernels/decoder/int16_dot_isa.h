@@ -1,5 +1,5 @@
-// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` has Vec::width
-// sums of 32 bits.
+// Exact products of a row's 16-bit integers with 8-bit or 4-bit weights. `Words` holds Vec::width
+// 32-bit sums.
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INT16_DOT_ISA_H)
 #undef ANYACCEL_DECODER_INT16_DOT_ISA_H
@@ -157,8 +157,8 @@ inline __attribute__((always_inline)) Words add8(Words sum, const std::int8_t* w
   return sum;
 }
 
-/// The greatest magnitude of a word_block. Magnitudes compare like their bits, and a maximum of
-/// integers can be taken in any order.
+/// Largest magnitude of a word_block. Magnitudes compare like their bits, and an integer maximum
+/// does not depend on the order.
 inline float abs_max(const float* from) {
   std::int32_t lanes[16] = {};
   for (int i = 0; i < word_block; i += 16)

@@ -1,5 +1,5 @@
 // Products of few rows with int8 and int4 matrices. int16_dot_isa.h or vnni_dot_isa.h defines the
-// layout of a row and how the products of a step are summed.
+// layout of a row and the sum of a step's products.
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGER_PRODUCTS_ISA_H
@@ -20,8 +20,7 @@
 ANYACCEL_ISA_BEGIN
 namespace {
 
-/// A prepared row: its words, one scale per word_block, and the sums that products of a step start
-/// with.
+/// A prepared row: its words, one scale per word_block, and the initial sums of the steps.
 struct Row {
   const std::int16_t* words;
   const float* scales;
@@ -36,8 +35,9 @@ inline Row row_of(const void* prepared, Format format, std::int64_t inputs, std:
 }
 
 /// The weights' scale times the row's scale, for each output of a tile and each step. If a step is
-/// a whole word_block, each step has its own pair of scales: their products are computed for many
-/// steps at once, so that the loop over steps only loads them. Shorter steps multiply their own.
+/// a whole word_block, each step has its own pair of scales; their products are computed for many
+/// steps at once, so that the loop over steps only loads them. Shorter steps multiply their own
+/// scales.
 template <int outputs, int block>
 struct StepScales {
   static constexpr std::int64_t most = 64;  ///< steps per fill()
@@ -54,7 +54,7 @@ struct StepScales {
         steps(m.group / block),
         left(steps) {}
 
-  /// Prepares `count` steps from `first` on.
+  /// Computes the scales of `count` steps from `first` on.
   void fill(std::int64_t first, std::int64_t count) {
     if (!at_once) return;
     const std::int64_t group = first ? first / steps : 0, into = first ? first % steps : 0;
@@ -75,8 +75,8 @@ struct StepScales {
       }
     }
   }
-  /// For step k since fill(), which begins at input i. With `two`, the second half of the step is
-  /// in the next group.
+  /// Scale of step k since fill(), which begins at input i. With `two`, the second half of the step
+  /// is in the next group.
   inline __attribute__((always_inline)) Vec of(int output, std::int64_t k, std::int64_t i,
                                                bool two = false) const {
     if (at_once) return Vec::of(both[at_once ? output : 0][k]);
@@ -90,7 +90,7 @@ struct StepScales {
   }
 };
 
-/// Steps of `block` inputs, which have one scale of the weights and one of the row.
+/// Steps of `block` inputs that share one scale of the weights and one of the row.
 template <int outputs, int block>
 inline __attribute__((always_inline)) void int8_tile(const Matrix& m, std::int64_t output,
                                                      const Row& x, float* to) {
@@ -168,7 +168,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
     to[0] = total(sum[0]);
 }
 
-/// For groups with blocks of half the length, and for groups that do not consist of whole steps.
+/// For groups with half-length blocks, and for groups that do not consist of whole steps.
 template <int block>
 inline void int4_small(const Matrix& m, std::int64_t output, const Row& x, float* to) {
   constexpr int words = block / 4;

@@ -1,5 +1,5 @@
-// Integer matrices to floats and back, in loops over a fixed number of elements that the compiler
-// vectorizes.
+// Dequantization and quantization of matrices, in loops over a fixed number of elements that the
+// compiler vectorizes.
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_INTEGERS_ISA_H)
 #undef ANYACCEL_DECODER_INTEGERS_ISA_H

@@ -1,5 +1,4 @@
-// Attention of a block of queries by panels: the products of the passes over a prompt and over an
-// encoder's texts.
+// Attention of a block of queries with panels: the products that prefill and encoder passes share.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +13,15 @@ struct WideRows {
   std::int64_t count, row;
 };
 
-/// Memory of one thread: `panel` for panel_bytes() and `widened` for panel_scratch_bytes() of the
+/// Memory of one thread: `panel` has panel_bytes() and `widened` has panel_scratch_bytes() of the
 /// longest input.
 struct PanelAttention {
   Isa isa;
   Wide wide;
   char *panel, *widened;
 
-  /// scores[query * scores_row + position] = query times key, for `keys` [positions][dim]. Writes
-  /// whole panels.
+  /// scores[query * scores_row + position] = dot product of query and key, for `keys`
+  /// [positions][dim]. Writes whole panels.
   void score(const Matrix& keys, const WideRows& queries, float* scores,
              std::int64_t scores_row) const {
     for (std::int64_t p = 0; p < keys.outputs; p += panel_outputs) {

@@ -1,4 +1,4 @@
-// How products by panels are dealt among threads.
+// Divides products with panels among threads.
 #pragma once
 
 #include <algorithm>
@@ -8,17 +8,17 @@
 
 namespace anyaccel::ops {
 
-/// A panel and the rows that go through it.
+/// A panel and the rows that are multiplied with it.
 struct PanelShare {
   std::int64_t panel, begin, end;
 };
 
-/// Panels that do not come out even are shared by all threads, who each make them and take some of
-/// the rows.
+/// All threads get the same number of whole panels. The remaining panels are shared by all threads:
+/// each thread makes the panel and takes some of the rows.
 struct PanelShares {
   std::int64_t threads, rows;
 
-  /// Tasks of so many panels.
+  /// Number of tasks for `panels` panels.
   std::int64_t count(std::int64_t panels) const {
     const std::int64_t even = panels / threads * threads;
     return even + (panels - even) * threads;

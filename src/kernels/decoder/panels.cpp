@@ -39,12 +39,12 @@ Element element_of(Format format) {
 
 bool is_float(Format format) { return format != Format::int8 && format != Format::int4; }
 
-/// 32-bit words of a row in a panel.
+/// Number of 32-bit words per row in a panel.
 std::int64_t words_of(Wide wide, std::int64_t inputs) {
   return wide == Wide::bf16 ? (inputs + 1) / 2 : inputs;
 }
 
-/// Row `output` in the panel's type, in place or converted into `scratch`.
+/// Row `output` in the panel's type: in place, or converted into `scratch`.
 const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t output, char* scratch) {
   if (!is_float(m.format)) {
     widen_rows(isa, m, output, output + 1, wide == Wide::bf16 ? Element::bf16 : Element::f32,
@@ -56,7 +56,7 @@ const char* wide_weights(Isa isa, Wide wide, const Matrix& m, std::int64_t outpu
   if (type == (wide == Wide::bf16 ? Element::bf16 : Element::f32)) return row;
   auto* floats = reinterpret_cast<float*>(scratch);
   ANYACCEL_CALL_ISA(isa, floats_of, type, row, m.inputs, floats);
-  // In place, because widen_row() reads ahead of what it writes.
+  // Converting in place is safe, because widen_row() reads ahead of its writes.
   if (wide == Wide::bf16) widen_row(isa, wide, floats, m.inputs, scratch);
   return scratch;
 }
@@ -74,9 +74,8 @@ bool panels_pay(Isa isa, Element model) noexcept {
 
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept {
   const std::int64_t bytes = rounded(inputs * (wide == Wide::bf16 ? 2 : 4), 64);
-  return bytes % 4096
-             ? bytes
-             : bytes + 64;  // rows whose distance is a multiple of a page would share cache sets
+  // Rows that are a multiple of a page apart would share cache sets.
+  return bytes % 4096 ? bytes : bytes + 64;
 }
 
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept {

@@ -1,5 +1,5 @@
-// Products of many rows with matrices: a panel of outputs is widened once, into the order in which
-// the products read it, and goes through all rows. Over plain arrays; nothing here knows torch.
+// Products of many rows with matrices. A panel of outputs is converted once, into the order in
+// which products read it, and then multiplied with all rows. Plain arrays, independent of torch.
 #pragma once
 
 #include "kernels/decoder/matrix.h"
@@ -7,40 +7,40 @@
 
 namespace anyaccel::ops {
 
-/// What products of many rows are computed with; sums are float32 in both.
+/// Type of the factors in products of many rows; sums are float32 for both.
 enum class Wide { f32, bf16 };
 
-/// Outputs of a panel; products write all of them, those that there are not as zeros.
+/// Outputs per panel. Products write all of them; outputs past the end are zeros.
 constexpr std::int64_t panel_outputs = 64;
-/// Rows that go through a panel at once, while their sums are in registers.
+/// Rows that are multiplied with a panel at once, while their sums are in registers.
 constexpr std::int64_t panel_tile_rows = 6;
 
-/// bf16 for a model of bfloat16 where the processor multiplies pairs of them (AVX-512 BF16), else
+/// bf16 for bfloat16 models if the processor multiplies pairs of bfloat16 (AVX-512 BF16), otherwise
 /// f32.
 Wide wide_for(Isa isa, Element model) noexcept;
-/// Whether this way is the fastest that is known for a model of this type: not where the processor
-/// has a unit for whole tiles (AMX), which LibTorch's kernels use, nor without vectors of eight
-/// floats.
+/// Returns true if panels are the fastest known implementation for a model of this type. They are
+/// not without vectors of eight floats, nor for 16-bit models on processors with AMX, which
+/// LibTorch's kernels use.
 bool panels_pay(Isa isa, Element model) noexcept;
 
-/// Bytes from one row of `inputs` values to the next, a multiple of 64.
+/// Distance between rows of `inputs` values in bytes, a multiple of 64.
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept;
-/// from[inputs] in the form that products read; what is left of wide_row_bytes() becomes zeros.
+/// Converts from[inputs] to the type of the products, and zero-fills the rest of wide_row_bytes().
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept;
 
-/// Of one panel over so many inputs.
+/// Bytes of a panel over `inputs` inputs.
 std::int64_t panel_bytes(Wide wide, std::int64_t inputs) noexcept;
-/// What make_panel() needs beside it for a matrix of `inputs`.
+/// Bytes of scratch memory that make_panel() needs for a matrix of `inputs` inputs.
 std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept;
-/// The outputs [begin, begin + panel_outputs) of `matrix`. `panel` is aligned to 64 bytes.
+/// Makes a panel of the outputs [begin, begin + panel_outputs). `panel` is aligned to 64 bytes.
 void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, void* scratch,
                 void* panel) noexcept;
-/// The columns [begin, begin + panel_outputs) of values[inputs][columns] as outputs: a matrix that
-/// lies turned. Of its inputs, those behind `inputs` up to wide_row_bytes() are zeros.
+/// Makes a panel of a transposed matrix: its outputs are the columns [begin, begin + panel_outputs)
+/// of values[inputs][columns]. Inputs from `inputs` up to wide_row_bytes() are zeros.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
-/// to[r * to_row + output] = sum of the wide row r (`x_row` bytes from one to the next) times the
-/// panel.
+/// to[r * to_row + output] = dot product of wide row r and the panel's output. Wide rows are
+/// `x_row` bytes apart.
 void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x,
                     std::int64_t x_row, std::int64_t rows, float* to, std::int64_t to_row) noexcept;
 

@@ -1,4 +1,4 @@
-// Products of pairs of bfloat16 by AVX-512 BF16.
+// Products of pairs of bfloat16 with AVX-512 BF16.
 #pragma once
 
 #if defined(__x86_64__)
@@ -63,7 +63,7 @@ void row_to_pairs(const float* from, std::int64_t count, char* to) {
   _mm512_mask_storeu_epi16(to + 2 * i, (1U << rest) - 1, reinterpret_cast<__m512i>(words));
 }
 
-/// Stores the values of two positions next to each other.
+/// Interleaves the values of two positions.
 void turned_pairs(const char* values, std::int64_t inputs, std::int64_t columns, std::int64_t begin,
                   char* panel) {
   const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;

@@ -87,7 +87,8 @@ void place_pairs(const char* const (&rows)[panel_group], std::int64_t pairs, std
   turn_rows(rows, pairs, panel + 4 * first, panel_outputs);
 }
 
-/// Columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a panel.
+/// Stores columns [begin, begin + panel_outputs) of values[inputs][columns] as the outputs of a
+/// panel.
 void turned_floats(const void* values, Element type, std::int64_t inputs, std::int64_t columns,
                    std::int64_t begin, float* panel) {
   const std::int64_t count = columns - begin < panel_outputs ? columns - begin : panel_outputs;

@@ -1,4 +1,4 @@
-// Prefetching of the weights that a product reads next.
+// Prefetches the weights that a product reads next.
 #if defined(ANYACCEL_DECODER_PREFETCH_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PREFETCH_ISA_H)
 #undef ANYACCEL_DECODER_PREFETCH_ISA_H
@@ -15,10 +15,10 @@ namespace {
 /// prefetcher follows single rows, so it is late at the end of each row if rows are shorter than a
 /// page.
 ///
-/// Weights go to the second-level cache: the first-level cache allows too few outstanding requests
-/// to hide the memory's latency, and would evict lines before they are used. If a step computes so
-/// much per byte that the second-level cache is too slow as well, `near` prefetches from there into
-/// the first-level cache.
+/// Weights are prefetched into the L2 cache: the L1 cache allows too few outstanding requests to
+/// hide the memory's latency, and would evict lines before they are used. If a step computes so
+/// much per byte that the L2 cache is too slow as well, `near` prefetches from there into the L1
+/// cache.
 template <bool near = false>
 class Prefetcher {
  public:
@@ -31,8 +31,8 @@ class Prefetcher {
   void step() {
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(far_ + i, 0, 2);
     far_ += step_;
-    // In a long tile both addresses would be close, and the first-level cache's requests would all
-    // wait for memory.
+    // In a long tile both addresses would be close, and all requests of the L1 cache would wait for
+    // memory.
     if (!near || !near_) return;
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(near_ + i, 0, 3);
     near_ += step_;
@@ -45,7 +45,7 @@ class Prefetcher {
 };
 
 /// Prefetches the scales of the tile after the next one. A tile has too few of them for the
-/// hardware prefetcher to see a stream.
+/// hardware prefetcher to detect a stream.
 inline void scales_ahead(const float* tile, std::int64_t scales) {
   const char* const at = reinterpret_cast<const char*>(tile + 2 * scales);
   for (std::int64_t i = 0; i < scales * 4; i += 64) __builtin_prefetch(at + i, 0, 3);

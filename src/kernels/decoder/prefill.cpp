@@ -12,13 +12,13 @@
 namespace anyaccel::ops {
 namespace {
 
-constexpr std::int64_t max_scores = 256 * 1024;  // of a block of queries: 1 MiB
-constexpr std::int64_t max_block = 64;  // queries of a block, of all heads that share a key
+constexpr std::int64_t max_scores = 256 * 1024;  // per block of queries: 1 MiB
+constexpr std::int64_t max_block = 64;  // queries per block, over all heads that share a key
 
-/// Memory of a pass: what all threads share, and what each has for itself.
+/// Layout of a pass's memory: the shared arrays, and each thread's own.
 struct Plan {
   Wide wide;
-  std::int64_t rows = 0, seen = 0, block;  ///< block: queries of one head that are done together
+  std::int64_t rows = 0, seen = 0, block;  ///< block: queries of one head per task
   std::int64_t qkv_columns = 0, mixed_columns, dim;
   std::int64_t normed_row, mixed_row, inner_row, query_row, shares_row, scores_row;
   std::int64_t normed, qkv, mixed, inner, change, shared = 0;
@@ -49,7 +49,7 @@ struct Plan {
     mixed = place(shared, rows * mixed_row);
     inner = place(shared, rows * inner_row);
     change = place(shared, d.norms_after || d.sum.add_up ? rows * d.hidden * 4 : 0);
-    // A thread is at a product or at attention, never at both.
+    // A thread computes either a product or attention at a time, so their memory overlaps.
     const std::int64_t attending =
         block * queries * (query_row + shares_row + (scores_row + dim + 1) * 4);
     const std::int64_t head = d.hidden * max_rows * 4 +
@@ -96,7 +96,7 @@ class Pass {
  private:
   PanelShares shares() const { return {team_.threads(), plan_.rows}; }
 
-  /// Products of the rows [begin, end) with outputs from `output` on, into to[row -
+  /// Products of the rows [begin, end) with the outputs from `output` on, written to to[row -
   /// begin][panel_outputs].
   void multiply(const Matrix& matrix, std::int64_t output, const char* x, std::int64_t x_row,
                 const PanelShare& rows, float* to) {
@@ -105,8 +105,8 @@ class Pass {
                    rows.end - rows.begin, to, panel_outputs);
   }
 
-  /// finish(row, column, count, values) with the products of each row and piece of all parts'
-  /// outputs, biases added.
+  /// Calls finish(row, column, count, values) with the products of each row and each panel of all
+  /// parts' outputs, biases added.
   template <typename Finish>
   void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row,
                const Finish& finish) {
@@ -139,8 +139,8 @@ class Pass {
     });
   }
 
-  /// x += part(rows), of all ranks where they add up, normed where the model has norms behind.
-  /// False when they could not.
+  /// x += part(rows), summed over ranks if `split`, and normalized first if d_.norms_after is set.
+  /// Returns false if the sum over ranks failed.
   bool add_change(const Linear& part, const char* rows, std::int64_t row, const Norm& norm,
                   bool split) {
     const bool sums = split && d_.sum.add_up;
@@ -177,7 +177,8 @@ class Pass {
       rotate_row(isa_, head, layer.cos + row * d_.half, layer.sin + row * d_.half, d_.half);
   }
 
-  /// Queries and keys of a row turn to its position; keys and values go where they are kept.
+  /// Rotates the queries and keys of a row to its position, and stores keys and values in the
+  /// cache.
   void position_row(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
                     std::int64_t row) {
     for (std::int64_t head = 0; head < d_.heads; ++head)
@@ -207,8 +208,8 @@ class Pass {
       });
       const std::int64_t blocks = pieces(segment.rows, plan_.block);
       team_.tasks(blocks * d_.kv_heads, [&](std::int64_t task) {
-        // The last blocks see most and come first, so that no thread has a long one when the others
-        // are done.
+        // The last blocks see the most positions. They start first, so that no thread has a long
+        // block left when the others are done.
         attend_block(layer, segment, cache, task % d_.kv_heads,
                      (blocks - 1 - task / d_.kv_heads) * plan_.block);
       });
@@ -217,7 +218,8 @@ class Pass {
                       d_.sum.attention);
   }
 
-  /// The queries [first, first + block) of a segment, of all heads that share this key's.
+  /// Processes the queries [first, first + block) of a segment, of all heads that share this key
+  /// head.
   void attend_block(const DecoderLayer& layer, const Segment& segment, const Cache& cache,
                     std::int64_t key_head, std::int64_t first) {
     const std::int64_t first_head = std::max<std::int64_t>(0, key_head * d_.group - d_.first_head);
@@ -273,7 +275,7 @@ class Pass {
     }
   }
 
-  /// A head's values into the wide row; heads need not begin at whole lines.
+  /// Stores a head's values in the wide row. A head need not begin at a cache line.
   void put_mixed(std::int64_t row, std::int64_t head, const float* values) {
     char* const to = mixed_ + row * plan_.mixed_row;
     const std::int64_t size = plan_.wide == Wide::bf16 ? 2 : 4, bytes = d_.head_dim * size;
@@ -304,7 +306,7 @@ class Pass {
         add_bias_row(isa_, gate.bias, begin, n, a);
         if (d_.gated) add_bias_row(isa_, layer.up[1].bias, begin, n, b);
         gate_row(isa_, d_.gate, a, d_.gated ? b : nullptr, n);
-        // A panel is whole lines, and the last one ends where the row does.
+        // A panel consists of whole cache lines, and the last one ends at the end of the row.
         widen_row(isa_, plan_.wide, a, n, inner_ + r * plan_.inner_row + begin * size);
       }
     });
@@ -327,7 +329,8 @@ class Pass {
             });
   }
 
-  /// Of each segment's last row, by the products of few rows, as many at a time as those take.
+  /// Computes the logits of each segment's last row with the products of few rows, max_rows at a
+  /// time.
   void last_logits() {
     const Matrix& m = d_.head.matrix;
     const auto segments = static_cast<std::int64_t>(d_.segments.size());

@@ -1,16 +1,16 @@
-// A decoder model's pass over many new positions, as a prompt has them: products by panels,
-// attention by blocks of queries. Over plain arrays; nothing here knows torch. Results do not
-// depend on the number of threads; a row's last bits are not those of the pass over few.
+// A decoder model's pass over many new positions, such as a prompt: products with panels, attention
+// by blocks of queries. Plain arrays, independent of torch. Results do not depend on the number of
+// threads. A row's result may differ in the last bits from that of the pass over few rows.
 #pragma once
 
 #include "kernels/decoder/decoder.h"
 
 namespace anyaccel::ops {
 
-/// Rows of one pass; of a longer prompt the passes follow each other.
+/// Maximum rows of a pass; a longer prompt takes several passes.
 constexpr std::int64_t max_prefill_rows = 512;
 
-/// As decoder_scratch() and run_decoder(), for up to most_prefill_rows.
+/// Like decoder_scratch() and run_decoder(), but for up to max_prefill_rows rows.
 std::int64_t prefill_scratch(Isa isa, const Decoder& decoder, std::int64_t threads);
 void run_prefill(Isa isa, const Decoder& decoder, float* x, float* logits, void* scratch,
                  std::int64_t threads, Half half = Half::whole, float* change = nullptr);

@@ -1,9 +1,9 @@
 // Products of few rows with a matrix.
 //
 // Weights are read from memory once, in order, and multiplied with all rows while they are in the
-// cache. The order of a product's sum does not depend on the other rows: Vec::width partial sums,
-// whose halves are then added. The tiles of simd/products_isa.h take 2.5 times as long for one row
-// of this layout (benchmarks/small_products.bench.py).
+// cache. The order of a product's sum does not depend on the other rows: there are Vec::width
+// partial sums, whose halves are then added. For one row of this layout, the tiles of
+// simd/products_isa.h take 2.5 times as long (benchmarks/small_products.bench.py).
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_PRODUCTS_ISA_H)
 #undef ANYACCEL_DECODER_PRODUCTS_ISA_H
@@ -28,7 +28,7 @@ inline void load_pair(const T* w, Vec& a, Vec& b) {
   a = Vec::load(w);
   b = Vec::load(w + Vec::width);
 }
-/// Even elements and odd elements, because then no word has to move to another lane.
+/// Loads even and odd elements separately, so that no element has to move to another lane.
 inline void load_pair(const Bf16* w, Vec& a, Vec& b) {
   typedef std::uint32_t Pairs __attribute__((vector_size(4 * ANYACCEL_WIDTH)));
   Pairs both;

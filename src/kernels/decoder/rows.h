@@ -1,6 +1,6 @@
-// What lies between the products of a decoder layer: norms, rotation, activations and attention of
-// single rows, over plain arrays. Nothing here knows torch. A row's results have the same bits
-// whatever rows are beside it.
+// The steps of a decoder layer between products: norms, rotation, activations and attention of
+// single rows, over plain arrays. Independent of torch. A row's results are bitwise independent of
+// the other rows.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::ops {
 
-/// Values of a norm's weight, a bias, or of a cache; null where there are none.
+/// Values of a norm's weight, a bias or a cache; null if there are none.
 struct Values {
   void* data = nullptr;
   Element type = Element::f32;
@@ -25,32 +25,31 @@ struct Norm {
   float eps;
 };
 
-/// The row's heads of one layer's cache, and what is seen of it.
+/// A row's head in the cache of one layer, and the visible positions.
 struct CachedHead {
   const void* keys;  ///< [position][dim]
   const void* values;
   Element type;
-  std::int64_t dim, begin, end;  ///< positions that are seen
+  std::int64_t dim, begin, end;  ///< visible positions
   float scale, softcap;          ///< softcap 0: none
 };
 
-/// to[columns] = norm of from[columns]; may be the same.
+/// to[columns] = norm of from[columns]; both may be the same array.
 void norm_row(Isa isa, const Norm& norm, const float* from, std::int64_t columns,
               float* to) noexcept;
-/// Turns the pairs (i, i + half) of head[...] by the angles whose cos[half] and sin[half] these
-/// are.
+/// Rotates the pairs (i, i + half) of `head` by the angles with the given cos[half] and sin[half].
 void rotate_row(Isa isa, float* head, const float* cos, const float* sin,
                 std::int64_t half) noexcept;
-/// row[columns] += bias, unless that is null.
+/// row[columns] += bias from its element `begin` on, unless it is null.
 void add_bias_row(Isa isa, const Values& bias, std::int64_t begin, std::int64_t columns,
                   float* row) noexcept;
-/// a[columns] = gate(a), times b unless that is null.
+/// a[columns] = gate(a), times b unless b is null.
 void gate_row(Isa isa, Gate gate, float* a, const float* b, std::int64_t columns) noexcept;
-/// In the type of `to`, from its element `begin`.
+/// Converts a row to the type of `to`, and stores it from element `begin` on.
 void store_row(Isa isa, const float* from, std::int64_t columns, const Values& to,
                std::int64_t begin) noexcept;
-/// scores[count] become e^(s - the greatest s), s being scale * score, soft-capped unless softcap
-/// is 0; returns their sum. count is 1 or more.
+/// Replaces scores[count] by e^(s - maximum), where s is scale * score, soft-capped unless softcap
+/// is 0. Returns their sum. `count` is at least 1.
 float attention_shares_row(Isa isa, float scale, float softcap, float* scores,
                            std::int64_t count) noexcept;
 /// out[dim] = attention of query[dim]; `scores` has room for end - begin + 64 floats.

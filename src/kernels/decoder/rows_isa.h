@@ -1,5 +1,5 @@
-// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles one
-// file per instruction set.
+// Norms, rotation and activations of rows. Includes attention_isa.h, because rows.cpp compiles a
+// single file per instruction set.
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_DECODER_ROWS_ISA_H)
 #undef ANYACCEL_DECODER_ROWS_ISA_H

@@ -1,4 +1,4 @@
-// Sizes of scratch memory whose parts begin at cache lines.
+// Layout of scratch memory whose arrays begin at cache lines.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ inline std::int64_t rounded(std::int64_t value, std::int64_t to) {
 }
 inline std::int64_t pieces(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
-/// Reserves `bytes` at `at`, which moves to the next cache line. Returns where they begin.
+/// Reserves `bytes` at offset `at`, advances `at` to the next cache line, and returns the old
+/// offset.
 inline std::int64_t place(std::int64_t& at, std::int64_t bytes) {
   const std::int64_t begin = at;
   at += rounded(bytes, 64);

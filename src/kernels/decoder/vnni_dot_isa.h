@@ -1,6 +1,7 @@
-// The names of int16_dot_isa.h for AVX-512 VNNI, with the same values and the same exact sums. An
-// instruction of VNNI multiplies 64 unsigned bytes with 64 signed ones, so a row's 16-bit integers
-// are stored as signed upper bytes and unsigned lower bytes, which are multiplied separately.
+// The definitions of int16_dot_isa.h for AVX-512 VNNI, with the same values and the same exact
+// sums. A VNNI instruction multiplies 64 unsigned bytes by 64 signed bytes, so a row's 16-bit
+// integers are stored as signed upper bytes and unsigned lower bytes, which are multiplied
+// separately.
 #pragma once
 
 #if defined(__x86_64__)
@@ -40,8 +41,8 @@ inline __m512i joined_bytes(__m512i upper, __m512i lower) {
 }
 
 constexpr std::int64_t step4 = 128;
-/// The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33, ... 15, 47 of the first block
-/// and then of the second; the upper nibbles are 16, 48, ... of both. The row has the lower and
+/// The lower nibbles of a step's bytes are the inputs 0, 32, 1, 33, ..., 15, 47 of the first block,
+/// then those of the second; the upper nibbles are 16, 48, ... of both. A row has the lower and
 /// upper bytes of the words for the lower nibbles, then those for the upper nibbles.
 inline __attribute__((always_inline)) Words add4(Words sum, const std::uint8_t* w,
                                                  const std::int16_t* words) {
@@ -58,9 +59,9 @@ inline Vec halves(float a, float b) {
   return {_mm512_insertf32x8(_mm512_set1_ps(a), _mm256_set1_ps(b), 1)};
 }
 
-/// The sum to which a step's products are added: products with upper bytes use q + 128, which is
-/// unsigned, so the sum starts at -128 times the sum of the upper bytes. A row has the lower bytes
-/// of 64 inputs, then their upper bytes.
+/// Initial sum of a step. Products with upper bytes use q + 128, which is unsigned, so the sum
+/// starts at -128 times the sum of the upper bytes. A row has the lower bytes of 64 inputs, then
+/// their upper bytes.
 template <int block>
 inline __attribute__((always_inline)) Words start8(const std::int32_t* sums, std::int64_t i) {
   const std::int32_t* const from = sums + (i >> 2);
@@ -123,7 +124,7 @@ inline void rounded_words(const float* from, float factor, std::int16_t* to) {
   }
 }
 
-/// Sums of four bytes each.
+/// Sums of groups of four bytes.
 inline __m512i sums_of_upper(__m512i bytes) {
   return _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), bytes);
 }

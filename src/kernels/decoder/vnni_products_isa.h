@@ -1,4 +1,4 @@
-// Products of few rows with int8 and int4 matrices by AVX-512 VNNI.
+// Products of few rows with int8 and int4 matrices, with AVX-512 VNNI.
 #pragma once
 
 #if defined(__x86_64__)

@@ -14,11 +14,11 @@ struct AdagradConstants {
   float weight_decay;
 };
 
-/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the
-/// instruction set (which the machine must have). With g the gradient:
+/// Updates the elements [begin, end). The processor must support `isa`. Results are bitwise
+/// independent of the range, the alignment and the instruction set. With g the gradient:
 ///   g += weight_decay * p;  s += g * g;  p -= lr * (g * (1 / (sqrt(s) + eps)))
-/// The reciprocal is rounded before it is multiplied, unless it is out of range for this eps: then
-/// g is divided.
+/// The reciprocal is rounded before the multiplication. If the reciprocal is out of range for this
+/// eps, g is divided instead.
 void adagrad_update(Isa isa, const AdagradConstants& constants, const OneStateArrays& arrays,
                     std::int64_t begin, std::int64_t end) noexcept;
 

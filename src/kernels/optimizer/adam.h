@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// What a step is told by its caller.
+/// Options of a step.
 struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -16,21 +16,21 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
   bool bias_correction = true;
-  bool decoupled = true;  ///< AdamW; else the decay is added to the gradient
+  bool decoupled = true;  ///< AdamW; otherwise the decay is added to the gradient
 };
 
-/// The same for all elements of a step; calculated in double, rounded once.
+/// Constants of a step, computed in double and rounded once.
 struct AdamConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float eps;
   float root;       ///< 1 / sqrt(1 - beta2^step)
   float step_size;  ///< -lr / (1 - beta1^step)
-  float l2;         ///< times the parameter, to the gradient; 0 unless the decay is coupled
-  float shrink;     ///< -lr * weight_decay, times the parameter; 0 unless it is decoupled
+  float l2;         ///< times the parameter, added to the gradient; 0 unless the decay is coupled
+  float shrink;     ///< -lr * weight_decay, times the parameter; 0 unless the decay is decoupled
   bool has_l2;
   bool has_shrink;
-  bool divides;  ///< the reciprocal of such an eps is no normal number
+  bool divides;  ///< divide, because the reciprocal of eps is not a normal number
 };
 AdamConstants adam_constants(const AdamOptions& options, std::int64_t step);
 
@@ -45,15 +45,15 @@ struct AdamArrays {
   Element state;
 };
 
-/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the
-/// instruction set (which the machine must have). With g the gradient:
+/// Updates the elements [begin, end). The processor must support `isa`. Results are bitwise
+/// independent of the range, the alignment and the instruction set. With g the gradient:
 ///   g += l2 * p;  m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
 ///   p += shrink * p;  p += step_size * (m * (1 / (sqrt(v) * root + eps)))
-/// The reciprocal is rounded before it is multiplied. With `divides` m is divided.
+/// The reciprocal is rounded before the multiplication. With `divides`, m is divided instead.
 void adam_update(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
                  std::int64_t begin, std::int64_t end) noexcept;
 
-/// Undoes that step, as well as rounding allows. A parameter that would not be finite becomes 0.
+/// Undoes the step as far as rounding allows. A parameter that would not be finite becomes 0.
 void adam_rollback(Isa isa, const AdamConstants& constants, const AdamArrays& arrays,
                    std::int64_t begin, std::int64_t end) noexcept;
 

@@ -1,4 +1,4 @@
-// The CUDA kernels of LAMB, as a plain function: addresses are the device's, `stream` is a
+// CUDA kernels of LAMB, as a plain function. Pointers are device pointers, and `stream` is a
 // cudaStream_t.
 #pragma once
 
@@ -6,14 +6,14 @@
 
 namespace anyaccel::ops {
 
-/// Numbers of double that a step over `size` elements needs beside its tensors: the norms of each
-/// block, and the rate.
+/// Scratch memory of a step over `size` elements, in doubles: the norms of each block, and the
+/// rate.
 inline std::int64_t cuda_lamb_scratch(std::int64_t size) {
   return 2 * ((size + lamb_block - 1) / lamb_block) + 1;
 }
 
-/// A step, and its coefficient at `coefficient`. The answer is null, or what CUDA says; it comes
-/// when the work is in the stream.
+/// Runs a step, and writes its coefficient to `coefficient`. Returns when the work is queued on the
+/// stream: null, or the CUDA error message.
 const char* cuda_lamb(const LambConstants& constants, const LambBounds& bounds,
                       const LambArrays& arrays, std::int64_t size, void* scratch,
                       float* coefficient, void* stream);

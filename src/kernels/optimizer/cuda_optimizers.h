@@ -1,5 +1,6 @@
-// The CUDA kernels of the optimizers, as plain functions: addresses are the device's, `stream` is a
-// cudaStream_t. The answer is null, or what CUDA says. They return when the work is in the stream.
+// CUDA kernels of the optimizers, as plain functions. Pointers are device pointers, and `stream` is
+// a cudaStream_t. They return when the work is queued on the stream: null, or the CUDA error
+// message.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace anyaccel::ops {
 
-/// `chunk_size` elements are one block's work, 256 to 2^31 - 1.
+/// `chunk_size` is the number of elements per block, from 256 to 2^31 - 1.
 const char* cuda_adam(const AdamConstants& constants, const AdamArrays* tensors,
                       const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size,
                       void* stream);

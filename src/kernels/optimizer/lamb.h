@@ -13,9 +13,9 @@ struct LambConstants {
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float eps;
-  float grad_scale;  ///< gradients are divided by it
+  float grad_scale;  ///< divisor of the gradients
   float decay;
-  bool eps_inside;  ///< eps is added below the root
+  bool eps_inside;  ///< eps is added under the square root
 };
 
 /// Arrays of one tensor. Gradients and states are float or have the parameters' type; `copy` may be
@@ -32,26 +32,28 @@ struct LambArrays {
   Element state;
 };
 
-/// Elements whose squares are added up on their own; what is below a sum of sums, so that neither
-/// the number of threads nor the instruction set changes it, nor a GPU.
+/// Elements whose squares are summed separately. A larger sum adds these sums, so it does not
+/// depend on the number of threads or the instruction set, and is the same on a GPU.
 constexpr std::int64_t lamb_block = 4096;
-/// Sums beside each other: element i goes to lane i % lamb_lanes, in order; at the end the upper
-/// half of the lanes is added to the lower one until one is left (see sum_lanes() in blocks.h). A
-/// GPU has a thread for each.
+/// Partial sums: element i is added to lane i % lamb_lanes, in order. At the end the upper half of
+/// the lanes is added to the lower half until one is left (see sum_lanes() in lamb_blocks.h). A GPU
+/// uses one thread per lane.
 constexpr int lamb_lanes = 256;
 
 struct LambNorms {
   double params = 0;  ///< sum of squares of the parameters
-  double update = 0;  ///< and of the update
+  double update = 0;  ///< sum of squares of the update
 };
 
-/// First half for one block [begin, begin + at most lamb_block): with g the gradient over
-/// grad_scale, m = beta1 * m + (1 - beta1) * g, v = beta2 * v + (1 - beta2) * g * g, and the sums
-/// for u = m / (sqrt(v) + eps) + decay * p.
+/// First half of a step for one block [begin, end) of at most lamb_block elements. With g the
+/// gradient divided by grad_scale:
+///   m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
+///   u = m / (sqrt(v) + eps) + decay * p
+/// Returns the sums of the squares of p and u.
 LambNorms lamb_moments(Isa isa, const LambConstants& constants, const LambArrays& arrays,
                        std::int64_t begin, std::int64_t end) noexcept;
 
-/// Second half: p -= rate * u, and the copy of p.
+/// Second half: p -= rate * u, and updates the copy of p.
 void lamb_apply(Isa isa, const LambConstants& constants, float rate, const LambArrays& arrays,
                 std::int64_t begin, std::int64_t end) noexcept;
 

@@ -1,5 +1,5 @@
-// What a block of threads does in a step of LAMB on CUDA, for the host too, whose tests run it: the
-// arithmetic of kernels.h to the bit. Plain pointers, no torch and no CUDA.
+// A step of LAMB by thread blocks, bitwise equal to lamb.h on the CPU. The code also runs on the
+// host, where the tests run it. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// What makes a step of the norms; `step_size` is the learning rate with its bias correction.
+/// Parameters of the rate; `step_size` is the learning rate with its bias correction.
 struct LambBounds {
   double step_size;
   double max_coeff;
@@ -18,10 +18,10 @@ struct LambBounds {
 
 struct LambRate {
   float coefficient;
-  float rate;  ///< times the update, from the parameter
+  float rate;  ///< factor of the update that is subtracted from the parameter
 };
 
-/// DeepSpeed's: the ratio of the norms, held between the bounds; 1 where a norm is 0.
+/// DeepSpeed's coefficient: the ratio of the norms, clamped to the bounds; 1 if a norm is 0.
 ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bounds) {
   const double weight = sqrt(norms.params);
   const double update = sqrt(norms.update);
@@ -35,8 +35,8 @@ ANYACCEL_ON_BOTH LambRate lamb_rate(const LambNorms& norms, const LambBounds& bo
   return {coefficient, static_cast<float>(bounds.step_size * static_cast<double>(coefficient))};
 }
 
-/// Each phase of a block is `each(function)`: function(thread) for the threads [0, lamb_lanes), all
-/// of them done afterwards.
+/// `each(function)` is one phase of a block: it calls function(thread) for the threads [0,
+/// lamb_lanes) and then synchronizes them.
 struct HostThreads {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -44,7 +44,7 @@ struct HostThreads {
   }
 };
 
-/// The sum of the lanes, into the first.
+/// Sums the lanes into the first one.
 template <typename Each>
 ANYACCEL_ON_BOTH void sum_lanes(LambNorms* lanes, const Each& each) {
   for (int half = lamb_lanes / 2; half > 0; half /= 2)
@@ -55,7 +55,7 @@ ANYACCEL_ON_BOTH void sum_lanes(LambNorms* lanes, const Each& each) {
     });
 }
 
-/// The sum of what the blocks found, into the first of the lanes.
+/// Sums the results of all blocks into the first lane.
 template <typename Each>
 ANYACCEL_ON_BOTH void lamb_total(const LambNorms* parts, std::int64_t count, LambNorms* lanes,
                                  const Each& each) {
@@ -77,8 +77,7 @@ ANYACCEL_ON_BOTH float lamb_direction(const LambConstants& c, float p, float m, 
   return fmaf(c.decay, p, m / divisor);
 }
 
-/// lamb_moments() of the block-th lamb_block elements of `size`, the sums into the first of the
-/// lanes.
+/// lamb_moments() of block `block` of `size` elements, with the sums in the first lane.
 template <typename P, typename G, typename S, typename Each>
 ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArrays& arrays,
                                          std::int64_t size, std::int64_t block, LambNorms* lanes,
@@ -95,7 +94,7 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
       const float g = load_float(static_cast<const G*>(arrays.grads) + i) / c.grad_scale;
       store_float(exp_avg, fmaf(c.one_minus_beta1, g, c.beta1 * load_float(exp_avg)));
       store_float(exp_avg_sq, fmaf(c.one_minus_beta2, g * g, c.beta2 * load_float(exp_avg_sq)));
-      // lamb_apply_block() sees the states as they were stored.
+      // Reloads the states, because lamb_apply_block() reads them rounded as well.
       const float u = lamb_direction(c, p, load_float(exp_avg), load_float(exp_avg_sq));
       params += static_cast<double>(p * p);
       update += static_cast<double>(u * u);
@@ -106,8 +105,8 @@ ANYACCEL_ON_BOTH void lamb_moments_block(const LambConstants& c, const LambArray
   sum_lanes(lanes, each);
 }
 
-/// lamb_apply() of those elements. `copy` is null or has a C; not the arrays' own, whose type is
-/// only known when it runs.
+/// lamb_apply() of the same elements. `copy` is null or has elements of type C. It replaces the
+/// copy in `arrays`, whose type is known only at run time.
 template <typename P, typename S, typename C, typename Each>
 ANYACCEL_ON_BOTH void lamb_apply_block(const LambConstants& c, float rate, const LambArrays& arrays,
                                        C* copy, std::int64_t size, std::int64_t block,

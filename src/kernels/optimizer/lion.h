@@ -16,11 +16,11 @@ struct LionConstants {
 };
 LionConstants lion_constants(double lr, double beta1, double beta2, double weight_decay);
 
-/// One step for the elements [begin, end): the same bits whatever the range, the alignment and the
-/// instruction set (which the machine must have). With g the gradient:
-///   c = beta1 * m + (1 - beta1) * g;  p += shrink * p;  p -= lr * sign(c);  m = beta2 * m + (1 -
-///   beta2) * g
-/// sign(0) is 0, and of no number it is no number.
+/// Updates the elements [begin, end). The processor must support `isa`. Results are bitwise
+/// independent of the range, the alignment and the instruction set. With g the gradient:
+///   c = beta1 * m + (1 - beta1) * g;  p += shrink * p;  p -= lr * sign(c)
+///   m = beta2 * m + (1 - beta2) * g
+/// sign(0) is 0, and sign(NaN) is NaN.
 void lion_update(Isa isa, const LionConstants& constants, const OneStateArrays& arrays,
                  std::int64_t begin, std::int64_t end) noexcept;
 

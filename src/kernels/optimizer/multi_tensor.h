@@ -1,6 +1,6 @@
-// Many tensors in few launches: the addresses of some travel as the kernel's argument, a block
-// works on one chunk of one of them. What a block does is here for the host too, whose tests run
-// it; plain pointers, no torch and no CUDA.
+// Launches over many tensors. The addresses of several tensors are kernel arguments, and each block
+// processes one chunk of one tensor. The code of the blocks also runs on the host, where the tests
+// run it. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// What a launch works on: at most this many tensors and chunks, so that it fits the 4 KiB of a
-/// kernel's arguments.
+/// Arguments of a launch. The maximum numbers of tensors and chunks fit in the 4 KiB of a kernel's
+/// arguments.
 template <int arrays>
 struct Chunks {
   static constexpr int max_tensors = arrays == 4 ? 36 : 48;
@@ -22,10 +22,10 @@ struct Chunks {
   std::int32_t chunk[max_chunks];
 };
 
-/// Fills launches with the chunks of `count` tensors. A launch has tensors of one kind: `same(i,
-/// j)` says whether two may share it. `address(i, array)` is an array of a tensor. start(chunks,
-/// blocks, first) launches, `first` being its first tensor; it answers null, or an error that ends
-/// all.
+/// Launches kernels over the chunks of `count` tensors. same(i, j) returns whether tensors i and j
+/// may share a launch. address(i, array) returns an array of tensor i. start(chunks, blocks, first)
+/// launches a kernel, where `first` is the launch's first tensor; it returns null, or an error that
+/// ends the loop.
 template <int arrays, typename Address, typename Same, typename Start>
 const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int64_t chunk_size,
                           const Address& address, const Same& same, const Start& start) {
@@ -44,7 +44,7 @@ const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int
       if (const char* problem = flush()) return problem;
     const std::int64_t all = (sizes[i] + chunk_size - 1) / chunk_size;
     for (std::int64_t chunk = 0; chunk < all; ++chunk) {
-      if (chunk == 0 || blocks == 0) {  // also where the launch before had the chunks before
+      if (chunk == 0 || blocks == 0) {  // also if the previous launch took the earlier chunks
         if (tensors == 0) first = i;
         for (int array = 0; array < arrays; ++array)
           chunks.data[array][tensors] = address(i, array);
@@ -68,7 +68,7 @@ ANYACCEL_ON_BOTH void store_float(T* to, float value) {
   *to = static_cast<T>(value);
 }
 
-/// Calls function(i, tensor) for the elements of a block that are one thread's.
+/// Calls function(i, tensor) for the elements of a block that one thread processes.
 template <int arrays, typename Function>
 ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t chunk_size,
                                     unsigned block, unsigned thread, unsigned threads,
@@ -80,7 +80,7 @@ ANYACCEL_ON_BOTH void each_of_block(const Chunks<arrays>& chunks, std::int64_t c
   for (std::int64_t i = begin + thread; i < end; i += threads) function(i, tensor);
 }
 
-/// Parameters, gradients and both states of types P, G, S.
+/// P, G and S are the types of the parameters, the gradients and both states.
 template <typename P, typename G, typename S>
 ANYACCEL_ON_BOTH void adam_block(const Chunks<4>& chunks, const AdamConstants& constants,
                                  std::int64_t chunk_size, unsigned block, unsigned thread,
@@ -98,7 +98,7 @@ ANYACCEL_ON_BOTH void adam_block(const Chunks<4>& chunks, const AdamConstants& c
   });
 }
 
-/// Parameters, gradients and the state of types P, G, S.
+/// P, G and S are the types of the parameters, the gradients and the state.
 template <typename P, typename G, typename S>
 ANYACCEL_ON_BOTH void lion_block(const Chunks<3>& chunks, const LionConstants& constants,
                                  std::int64_t chunk_size, unsigned block, unsigned thread,

@@ -1,5 +1,4 @@
-// FusedLion on CUDA: one launch for many tensors. What a block does stands in
-// kernels/optimizer/multi_tensor.h.
+// FusedLion on CUDA: one launch for many tensors. multi_tensor.h has the code of the thread blocks.
 #include "kernels/cuda/kernels.h"
 #include "kernels/optimizer/cuda_optimizers.h"
 

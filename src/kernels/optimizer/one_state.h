@@ -1,5 +1,5 @@
-// Optimizers with one state beside parameters and gradients (Adagrad, Lion), without torch: what a
-// step works on.
+// Arrays of the optimizers that have one state in addition to parameters and gradients (Adagrad,
+// Lion). Independent of torch.
 #pragma once
 
 #include <cstdint>

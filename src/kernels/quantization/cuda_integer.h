@@ -1,5 +1,5 @@
-// The CUDA kernels, as plain functions: addresses are the device's, `stream` is a cudaStream_t. The
-// answer is null, or what CUDA says; they return when the work is in the stream.
+// CUDA kernels, as plain functions. Pointers are device pointers, and `stream` is a cudaStream_t.
+// They return when the work is queued on the stream: null, or the CUDA error message.
 #pragma once
 
 #include "kernels/quantization/integer.h"

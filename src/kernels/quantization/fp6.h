@@ -1,10 +1,10 @@
-// Weights of six bits (a sign, three bits of exponent, two of mantissa: 0, 1/16 to 28) in two
-// arrays of bytes, for products with halves. Plain arrays, no torch.
+// 6-bit weights (sign, three bits of exponent, two bits of mantissa: 0, 1/16 to 28) in two byte
+// arrays, for products with halves. Plain arrays, no torch.
 //
-// For each 64 inputs of an output, in order: byte i of 32 in the array of four bits has the lowest
-// four bits (two of the exponent, the mantissa) of inputs i and, in its upper half, i + 32; byte i
-// of 16 in the array of two bits has the sign and the exponent's first bit of inputs i, i + 16, i +
-// 32 and i + 48, from the lowest bits upwards.
+// Each output has consecutive blocks of 64 inputs. Byte i of 32 in the 4-bit array has the lowest
+// four bits (two of the exponent, the mantissa) of input i, and those of input i + 32 in its upper
+// half. Byte i of 16 in the 2-bit array has the sign and the exponent's first bit of the inputs i,
+// i + 16, i + 32 and i + 48, from the lowest bits upwards.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops {
 
-/// Inputs come in blocks of so many.
+/// Inputs per block.
 constexpr std::int64_t six_block = 64;
 
 struct SixBits {
@@ -23,17 +23,17 @@ struct SixBits {
   const std::uint8_t* four = nullptr;  ///< [outputs][inputs / 2]
 };
 
-/// `count` halves, a multiple of six_block, into two[count / 4] and four[count / 2], rounded
-/// towards 0 as DeepSpeed does. Gives the place of the first one that is none of 0 and the numbers
-/// between 1/16 and 28, and -1 where all are.
+/// Converts `count` halves, a multiple of six_block, to two[count / 4] and four[count / 2],
+/// rounding towards 0 like DeepSpeed. Returns the index of the first value that is not 0 and whose
+/// magnitude is not between 1/16 and 28, or -1 if there is none.
 std::int64_t to_six_bits(const Fp16* from, std::int64_t count, std::uint8_t* two,
                          std::uint8_t* four) noexcept;
 
-/// Halves of from_six_bits() times this are the numbers: the bits of a half's exponent then are
-/// those of the six, in their place.
+/// Multiplying the halves of from_six_bits() by this gives the values. from_six_bits() copies the
+/// exponent bits without correcting the bias.
 constexpr float six_unit = 4096;
 
-/// to[outputs from begin to end][inputs].
+/// Converts the outputs [begin, end) to to[end - begin][inputs].
 void from_six_bits(Isa isa, const SixBits& weight, std::int64_t begin, std::int64_t end,
                    Fp16* to) noexcept;
 

@@ -1,4 +1,4 @@
-// Weights of six bits to halves, in loops that the compiler vectorizes.
+// Conversion of 6-bit weights to halves, in loops that the compiler vectorizes.
 #if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_FP6_ISA_H)
 #undef ANYACCEL_QUANTIZATION_FP6_ISA_H

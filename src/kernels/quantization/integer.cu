@@ -1,5 +1,5 @@
-// Quantizing on CUDA: a block for each group, a thread for each element on the way back. What a
-// block does stands in blocks.h.
+// Quantization on CUDA: one block per group to quantize, one thread per element to dequantize.
+// integer_blocks.h has the code of the thread blocks.
 #include "kernels/quantization/cuda_integer.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,8 +1,8 @@
-// Groups of numbers to int8 or int4 and back, over plain arrays, for each instruction set. Nothing
-// here knows torch.
+// Quantization of groups to int8 or int4 and back, over plain arrays, for each instruction set.
+// Independent of torch.
 //
-// int4 are two to a byte, the first of a pair in the upper four bits; groups then have an even
-// number of elements. A group's parameters are its step and, when asymmetric, its offset behind it.
+// Two int4 codes share a byte, with the first one in the upper four bits; groups then have an even
+// number of elements. A group's parameters are its step, followed by its offset if asymmetric.
 #pragma once
 
 #include "kernels/quantization/scales.h"
@@ -11,8 +11,8 @@
 
 namespace anyaccel::ops {
 
-/// `from` has groups of `group` elements each; the codes of group g go to place_of(order, g) of
-/// `to`, its parameters to that of `params`.
+/// `from` has groups of `group` elements. The codes of group g go to group place_of(order, g) of
+/// `to`, and its parameters to the same place in `params`.
 struct QuantizeJob {
   const void* from;
   Element element;
@@ -23,14 +23,15 @@ struct QuantizeJob {
   float* params;
   GroupOrder order;
 };
-/// The groups [begin, end).
+/// Quantizes the groups [begin, end).
 void quantize_groups(Isa isa, const QuantizeJob& job, std::int64_t begin,
                      std::int64_t end) noexcept;
-/// The same of one group in parts, which may be on several threads: the range of the elements
-/// [begin, end) of all, ...
+/// These two functions quantize one group in parts, possibly on several threads. range_of_part()
+/// returns the range of the elements [begin, end), counted over all groups.
 GroupRange range_of_part(Isa isa, const QuantizeJob& job, std::int64_t begin,
                          std::int64_t end) noexcept;
-/// ... and their codes, to where those of `group` go. For int4 begin and end are even.
+/// quantize_part() stores the codes of these elements at the place of `group`. For int4, begin and
+/// end are even.
 void quantize_part(Isa isa, const QuantizeJob& job, const GroupScale& scale, std::int64_t group,
                    std::int64_t begin, std::int64_t end) noexcept;
 
@@ -42,15 +43,14 @@ struct DequantizeJob {
   std::int64_t group;
   void* to;
   Element element;
-  bool past_caches;  ///< write around them: for what is larger than they are
+  bool past_caches;  ///< bypass the caches; for results that do not fit in them
 };
-/// The elements [begin, end); for int4 both are even.
+/// Dequantizes the elements [begin, end); for int4, both are even.
 void dequantize_part(Isa isa, const DequantizeJob& job, std::int64_t begin,
                      std::int64_t end) noexcept;
 
-/// `tensors` quantized tensors of `size` elements, one behind the other, in groups of `in_group`,
-/// are added up and quantized again in groups of `group`. The sums are float, in the order of the
-/// tensors.
+/// Adds `tensors` consecutive quantized tensors of `size` elements, in groups of `in_group`, and
+/// quantizes the sums in groups of `group`. The sums are float, in the order of the tensors.
 struct ReduceJob {
   const std::int8_t* from;
   const float* from_params;
@@ -61,13 +61,13 @@ struct ReduceJob {
   std::int8_t* to;
   float* params;
 };
-/// Sums that a call of reduce_groups() needs room for.
+/// Scratch memory of reduce_groups(), in floats.
 constexpr std::int64_t reduce_scratch = 16384;
 void reduce_groups(Isa isa, const ReduceJob& job, std::int64_t begin, std::int64_t end,
                    float* scratch) noexcept;
 
-/// Codes from 0 upwards, int4 as above: half(half(code / scale) + min), of a scale and a least
-/// value for each group.
+/// Unsigned codes, with int4 packed as above, are dequantized to half(half(code / scale) + min).
+/// Each group has a scale and a minimum (`least`).
 struct DequantizeHalfJob {
   const std::uint8_t* from;
   int bits;

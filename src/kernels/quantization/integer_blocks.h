@@ -1,15 +1,15 @@
-// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of
-// kernels.h. Plain pointers, no torch and no CUDA.
+// Quantization by thread blocks, bitwise equal to integer.h on the CPU. The code also runs on the
+// host, where the tests run it. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include "kernels/quantization/integer.h"
 
 namespace anyaccel::ops {
 
-/// Threads of a block, and ranges that they share.
+/// Threads per block, and size of the array of ranges that they share.
 constexpr int quantizer_lanes = 256;
 
-/// The code of element i of a tensor in the format, without its sign where codes begin at 0.
+/// The code of element i of a tensor; signed if `Byte` is signed.
 template <typename Byte>
 ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
   if (bits == 8) return static_cast<int>(from[i]);
@@ -18,7 +18,7 @@ ANYACCEL_ON_BOTH int code_at(const Byte* from, int bits, std::int64_t i) {
   return static_cast<Byte>(-1) > 0 ? code : (code ^ 8) - 8;
 }
 
-/// x of element i, whose group and parameters are those of one of the tensors.
+/// The dequantized element i, where i and `params` belong to one of the tensors.
 ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetric,
                                 const float* params, std::int64_t group, std::int64_t i) {
   const std::int64_t g = i / group;
@@ -26,9 +26,9 @@ ANYACCEL_ON_BOTH float value_at(const std::int8_t* from, int bits, bool asymmetr
   return value_of(code_at(from, bits, i), step, asymmetric ? params[2 * g + 1] : 0.0F);
 }
 
-/// Quantizes the `count` values value(0), value(1), ... of one group. Each phase is
-/// `each(function)`: function(thread) for the threads [0, quantizer_lanes), all of them done
-/// afterwards; `lanes` has room for a range of each.
+/// Quantizes the `count` values value(0), value(1), ... of one group. `each(function)` is one
+/// phase: it calls function(thread) for the threads [0, quantizer_lanes) and then synchronizes
+/// them. `lanes` has one range per thread.
 template <typename Value, typename Each>
 ANYACCEL_ON_BOTH void quantize_block(const Value& value, std::int64_t count, int bits,
                                      bool asymmetric, std::int8_t* to, float* params,
@@ -90,14 +90,14 @@ ANYACCEL_ON_BOTH void reduce_group_block(const ReduceJob& job, std::int64_t grou
                  job.params + group * width, lanes, each);
 }
 
-/// One thread's share of a loop over elements.
+/// Dequantizes one element.
 template <typename T>
 ANYACCEL_ON_BOTH void dequantize_element(const DequantizeJob& job, std::int64_t i) {
   store_float(static_cast<T*>(job.to) + i,
               value_at(job.from, job.bits, job.asymmetric, job.params, job.group, i));
 }
 
-/// `Half` converts as CUDA's __half does.
+/// `Half` converts like CUDA's __half.
 template <typename Half>
 ANYACCEL_ON_BOTH void dequantize_half_element(const DequantizeHalfJob& job, std::int64_t i) {
   const std::int64_t group = i / job.group;

@@ -31,8 +31,8 @@ struct Encoder {
         highest(Vec::of(bits == 8 ? 127.0F : 7.0F)) {}
 
   Ints operator()(Vec value) const {
-    // Without an offset no value is below `lowest`: the greatest magnitude is exactly that many
-    // steps.
+    // Without an offset no value is below `lowest`, because the largest magnitude is exactly that
+    // many steps.
     if (!asymmetric) return nearest(lesser(value * scale, highest));
     return nearest(lesser(greater((value + minus_offset) * scale, lowest), highest));
   }

@@ -1,5 +1,5 @@
-// Small floats on CUDA: a block for each group, a thread for each element on the way back. What a
-// block does stands in blocks.h.
+// Minifloats on CUDA: one block per group to quantize, one thread per element to dequantize.
+// minifloat_blocks.h has the code of the thread blocks.
 #include "kernels/cuda/kernels.h"
 #include "kernels/quantization/cuda_minifloat.h"
 #include "kernels/quantization/minifloat_blocks.h"

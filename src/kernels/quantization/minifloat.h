@@ -1,5 +1,5 @@
-// Groups of numbers to small floats and back, over plain arrays, for each instruction set. Nothing
-// here knows torch.
+// Quantization of groups to minifloats and back, over plain arrays, for each instruction set.
+// Independent of torch.
 #pragma once
 
 #include "kernels/quantization/minifloat_format.h"
@@ -8,8 +8,8 @@
 
 namespace anyaccel::ops {
 
-/// Groups of `group` elements each; group g becomes the row g of `to`, row_bytes() long. A group's
-/// codes are whole bytes.
+/// Groups of `group` elements. Group g becomes row g of `to`, which has row_bytes() bytes. The
+/// codes of a group fill whole bytes.
 struct ToFloatsJob {
   const void* from;
   Element element;
@@ -17,9 +17,9 @@ struct ToFloatsJob {
   std::int64_t group;
   std::uint8_t* to;
   bool stochastic;
-  std::uint64_t seed;  ///< of stochastic rounding: equal seeds give equal codes
+  std::uint64_t seed;  ///< seed of stochastic rounding; equal seeds give equal codes
 };
-/// The groups [begin, end).
+/// Quantizes the groups [begin, end).
 void to_floats(Isa isa, const ToFloatsJob& job, std::int64_t begin, std::int64_t end) noexcept;
 
 struct FromFloatsJob {
@@ -28,9 +28,9 @@ struct FromFloatsJob {
   std::int64_t group;
   void* to;
   Element element;
-  bool past_caches = false;  ///< write around them: for what is larger than they are
+  bool past_caches = false;  ///< bypass the caches; for results that do not fit in them
 };
-/// `count` rows from the row `source` on, to the groups from `group` on.
+/// Dequantizes `count` rows from row `source` on to the groups from `group` on.
 void from_floats(Isa isa, const FromFloatsJob& job, std::int64_t source, std::int64_t group,
                  std::int64_t count) noexcept;
 

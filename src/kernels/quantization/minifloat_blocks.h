@@ -1,18 +1,18 @@
-// What a block of threads does on CUDA, for the host too, whose tests run it: the bits of
-// kernels.h. Plain pointers, no torch and no CUDA.
+// Minifloats by thread blocks, bitwise equal to minifloat.h on the CPU. The code also runs on the
+// host, where the tests run it. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"
 
 namespace anyaccel::ops {
 
-/// Threads of a block.
+/// Threads per block.
 constexpr int fp_quantizer_lanes = 256;
-/// Elements of a thread's turn: whole bytes in every format.
+/// Elements per thread and iteration: whole bytes in every format.
 constexpr int float_unit = 8;
 
-/// The codes of [begin, end) of a group into its row; begin is a multiple of float_unit, and the
-/// codes end with a byte.
+/// Encodes the elements [begin, end) of a group into its row. `begin` is a multiple of float_unit,
+/// and the codes end at a byte boundary.
 template <typename T>
 ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::int64_t begin,
                                   std::int64_t end, const FloatScale& scale, std::uint64_t key,
@@ -33,8 +33,8 @@ ANYACCEL_ON_BOTH void encode_unit(const ToFloatsJob& job, const T* from, std::in
   }
 }
 
-/// One group. Each phase is `each(function)`: function(thread) for the threads [0,
-/// fp_quantizer_lanes), all of them done afterwards; `lanes` has room for a number of each.
+/// Quantizes one group. `each(function)` is one phase: it calls function(thread) for the threads
+/// [0, fp_quantizer_lanes) and then synchronizes them. `lanes` has one number per thread.
 template <typename T, typename Each>
 ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_greatest,
                                       std::int64_t group, std::int32_t* lanes, const Each& each) {
@@ -62,7 +62,7 @@ ANYACCEL_ON_BOTH void to_floats_block(const ToFloatsJob& job, float format_great
   });
 }
 
-/// Element i of the row `source`, to that of the group.
+/// Dequantizes element i of row `source` to element i of the group.
 template <typename T>
 ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t source,
                                           std::int64_t group, std::int64_t i) {
@@ -70,7 +70,7 @@ ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t
   const std::uint8_t* const row = job.from + source * (bytes + 4);
   float step;
   memcpy(&step, row + bytes, 4);
-  // The step stands behind the codes: the second byte is always there.
+  // The step follows the codes, so the second byte always exists.
   const int both = row[bit / 8] | row[bit / 8 + 1] << 8;
   const std::int32_t code = (both >> (bit % 8)) & ((1 << job.format.bits) - 1);
   store_float(static_cast<T*>(job.to) + group * job.group + i,

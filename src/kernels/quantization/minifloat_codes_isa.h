@@ -1,5 +1,5 @@
-// Conversion of 64 elements at once with AVX-512, with codes in words of 16 bits: half as many
-// vectors as with 32-bit lanes. The results have the same bits as those of minifloat_isa.h.
+// Conversion of 64 elements at once with AVX-512, with codes in 16-bit words: half as many vectors
+// as with 32-bit lanes. Results are bitwise equal to those of minifloat_isa.h.
 #pragma once
 
 #if defined(__x86_64__)
@@ -28,7 +28,7 @@ inline __m512i joined_words(__m512i first, __m512i second, bool upper) {
 
 // ---- Numbers to codes
 
-/// The bits of the greatest magnitude as a float.
+/// The bits of the largest magnitude as a float.
 inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
   __m512i most[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   std::int64_t i = 0;
@@ -46,9 +46,9 @@ inline std::int32_t abs_max(const Bf16* from, std::int64_t count) {
       _mm512_slli_epi32(all, 16), _mm512_and_si512(all, _mm512_set1_epi32(-65536))));
 }
 
-/// 32 magnitudes times the factor, as words. `small` is the code for magnitudes below the least
+/// 32 magnitudes times the factor, as words. `small` is the code for magnitudes below the smallest
 /// normal number: adding small_shift_of() leaves it in the last bits of the sum. `upper` has the
-/// bits that other magnitudes are rounded from.
+/// bits from which other magnitudes are rounded.
 struct Scaled {
   __m512i upper, small,
       sign;  ///< the sign is the first bit of each word; the other bits are arbitrary
@@ -206,7 +206,7 @@ inline __m512i narrow(const Fp16*, __m512 first, __m512 second) {
   return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtps_ph(first, nearest_even)),
                             _mm512_cvtps_ph(second, nearest_even), 1);
 }
-/// bfloat16 in the upper words, rounded to even. Not for NaN.
+/// Rounds to bfloat16 in the upper words, ties to even. NaN is unsupported.
 inline __m512i rounded_up(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __mmask16 odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -221,7 +221,7 @@ inline void store_numbers(T* to, __m512 first, __m512 second) {
   store64<past>(to, narrow(to, first, second));
 }
 
-/// Whether WordDecoder supports a format: it needs fewer bits of exponent than a half.
+/// Whether WordDecoder supports a format, which must have fewer exponent bits than a half.
 template <int format>
 constexpr bool decodes_words = exponent_of(float_formats[format]) < 5;
 
@@ -258,8 +258,8 @@ class WordDecoder {
                                           ? _mm512_permutex2var_epi16(table_[0], codes, table_[1])
                                           : _mm512_permutexvar_epi16(codes, table_[0]));
       } else {
-        // Moves exponent and mantissa to where a half has them. The result is too small by a power
-        // of 2, also for denormal numbers.
+        // Moves exponent and mantissa to their positions in a half. The result is too small by a
+        // power of 2, also for denormal numbers.
         constexpr int behind = 5 - exponent_of(f);
         const __m512i codes = load_codes<f.bits, true>(from, half);
         const __m512i halves =

@@ -1,4 +1,4 @@
-// Quantization to small floats.
+// Quantization to minifloats.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_ISA_H

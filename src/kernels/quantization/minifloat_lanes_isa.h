@@ -1,4 +1,4 @@
-// Conversion of single vectors between floats and codes of small floats.
+// Conversion of single vectors between floats and minifloat codes.
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_LANES_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_QUANTIZATION_MINIFLOAT_LANES_ISA_H)
 #undef ANYACCEL_QUANTIZATION_MINIFLOAT_LANES_ISA_H
@@ -26,8 +26,7 @@ inline Words places() {
   return lanes;
 }
 
-/// Codes of magnitudes below the least normal number: whole steps, plus one if the rest reaches a
-/// random limit.
+/// Codes of denormal magnitudes: whole steps, plus one if the remainder reaches a random limit.
 template <int format>
 inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words random) {
   constexpr FloatFormat f = float_formats[format];
@@ -40,7 +39,7 @@ inline __attribute__((always_inline)) Ints small_codes_of(Ints size, Words rando
   return whole + (rest.x >= limit.x ? all(1) : all(0));
 }
 
-/// float_code_of() for a vector, whose first element has the place `place`.
+/// float_code_of() for a vector whose first element has the index `place`.
 template <int format, bool stochastic>
 inline __attribute__((always_inline)) Ints codes_of(Vec y, std::uint64_t key, std::uint32_t place) {
   constexpr FloatFormat f = float_formats[format];
@@ -71,7 +70,7 @@ inline __attribute__((always_inline)) Vec numbers_of(Ints code) {
   return vec_of(as<Floats>((size < (1 << f.mantissa) ? small : normal) | sign));
 }
 
-/// The bits of the greatest magnitude as a float.
+/// The bits of the largest magnitude as a float.
 template <typename T>
 inline std::int32_t abs_max(const T* from, std::int64_t count) {
   return range_of<T, true>(from, count).high;

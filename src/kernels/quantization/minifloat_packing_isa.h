@@ -1,5 +1,4 @@
-// Packs codes of small floats into bytes, from the lowest bit upwards without gaps, and unpacks
-// them.
+// Packs minifloat codes into bytes, from the lowest bit upwards without gaps, and unpacks them.
 //
 // Functions may read and write up to `beyond` bytes after the codes. A row has its step there,
 // which is written last.
@@ -125,7 +124,7 @@ constexpr std::uint64_t low_bits(int field, int full) {
 }
 
 /// Joins neighbours step by step: fields of `field` bits with `full` used bits become fields of
-/// twice the width with twice as many.
+/// twice the width with twice as many used bits.
 template <int field, int full>
 inline std::uint64_t packed(std::uint64_t w) {
   if constexpr (field == 64) {

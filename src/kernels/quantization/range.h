@@ -1,6 +1,6 @@
-// Ranges of groups of numbers, as the host's kernels and CUDA's find them: in whole numbers whose
-// order is that of the floats, so that the result has the same bits in any order of elements, and a
-// NaN in the group is seen.
+// Ranges of groups of numbers, for the host's and CUDA's kernels. They are computed with integers
+// in the order of the floats, so that the result is bitwise independent of the order of elements,
+// and NaNs are detected.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ ANYACCEL_ON_BOTH float float_of(std::int32_t bits) {
   return out;
 }
 
-/// A float's bits as a whole number of the same order, -0 below 0 and NaNs at both ends; and back:
-/// it is its own inverse.
+/// Maps a float's bits to an integer of the same order, with -0 below 0 and NaNs at both ends. The
+/// function is its own inverse.
 ANYACCEL_ON_BOTH std::int32_t in_order(std::int32_t bits) {
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
@@ -30,8 +30,8 @@ ANYACCEL_ON_BOTH std::int32_t in_order(std::int32_t bits) {
 constexpr std::int32_t sign_mask = 0x7fffffff;
 constexpr std::int32_t infinity_bits = 0x7f800000;
 
-/// Least and greatest of a group's numbers in_order(); of their magnitudes where only those count,
-/// and `low` is not used then.
+/// Minimum and maximum of a group's in_order() numbers, or of their magnitudes if only those
+/// matter; `low` is then unused.
 struct GroupRange {
   std::int32_t low, high;
 };

@@ -1,4 +1,4 @@
-// What a group of numbers is quantized with, for the host's kernels and CUDA's.
+// Quantization parameters of a group, for the host's and CUDA's kernels.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// code = round((x - offset) * scale), ties to even, held between -2^(bits-1) and 2^(bits-1) - 1; x
-/// is near code * step + offset.
+/// code = round((x - offset) * scale), ties to even, clamped to [-2^(bits-1), 2^(bits-1) - 1]. x is
+/// approximately code * step + offset.
 struct GroupScale {
   float scale;
   float offset;  ///< 0 when symmetric
@@ -16,14 +16,14 @@ struct GroupScale {
   bool flat;     ///< all codes are 0
 };
 
-/// DeepSpeed's scales: 2^bits codes over twice the greatest magnitude, or from the least to the
-/// greatest value; 1 where all values are equal (0, when symmetric). Written with halves, which
-/// have the same bits and do not overflow. A NaN or infinity in the group makes the step, or the
-/// offset, such that all of it is read back as no number.
+/// DeepSpeed's scales: 2^bits codes over twice the largest magnitude, or from the minimum to the
+/// maximum. The scale is 1 if all values are equal (symmetric: if all are 0). The formula halves
+/// the values first, which gives the same bits and does not overflow. A NaN or infinity in the
+/// group gives a step or an offset with which the whole group is dequantized as NaN.
 ANYACCEL_ON_BOTH GroupScale group_scale(GroupRange range, int bits, bool asymmetric, bool empty) {
   if (empty) return {1.0F, 0.0F, 1.0F, true};
   const float levels = bits == 8 ? 128.0F : 8.0F;
-  // in_order() leaves magnitudes as they are
+  // in_order() does not change magnitudes.
   const float high = float_of(in_order(range.high));
   const float low = asymmetric ? float_of(in_order(range.low)) : -high;
   GroupScale out;
@@ -46,9 +46,9 @@ ANYACCEL_ON_BOTH float value_of(int code, float step, float offset) {
   return fmaf(static_cast<float>(code), step, offset);
 }
 
-/// Where the group g lands in swizzled order. Groups are [partition][slice][contiguous] in the
-/// input and [slice][device][node][contiguous] in the output, where partition = node * devices +
-/// device: what goes to one device of each node, in the first of two all-to-alls, lies together.
+/// Index of group g in swizzled order. Groups are [partition][slice][contiguous] in the input and
+/// [slice][device][node][contiguous] in the output, where partition = node * devices + device: the
+/// groups for one device of each node, in the first of two all-to-alls, are contiguous.
 struct GroupOrder {
   std::int64_t contiguous = 1, slices = 1, nodes = 1, devices = 1;
   bool swizzled = false;

@@ -1,5 +1,4 @@
-// Copies of tokens on CUDA: a block for each token, whatever their number. What a block does stands
-// in tokens.h.
+// Copies tokens on CUDA, one block per token. tokens.h has the code of the thread blocks.
 #include "kernels/random_ltd/tokens.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,5 +1,4 @@
-// Tokens that are copied by their numbers, on host and device. Plain pointers, no torch and no
-// CUDA.
+// Copies selected tokens, on host and device. Plain pointers, no torch and no CUDA.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// Some tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t of
-/// entry b begins at b * batch + t * token bytes; its `bytes` are in one piece.
+/// Selected tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t
+/// of entry b begins at byte b * batch + t * token, and has `bytes` contiguous bytes.
 struct TokenCopy {
   char* whole;
   std::int64_t whole_batch, whole_token;
@@ -19,7 +18,8 @@ struct TokenCopy {
   std::int64_t count, tokens, bytes;
 };
 
-/// Both places of the row-th token of all batch entries; `whole` is null where its number is none.
+/// Both addresses of token `row`, counted over all batch entries. `whole` is null if its id is out
+/// of range.
 struct TokenPlaces {
   char* whole;
   char* part;
@@ -34,8 +34,8 @@ ANYACCEL_ON_BOTH TokenPlaces token_places(const TokenCopy& copy, std::int64_t ro
   return {copy.whole + batch * copy.whole_batch + id * copy.whole_token, part};
 }
 
-/// What one of a block's threads copies of a token, in units of the device's loads. A device cannot
-/// refuse a number that is none: gathered it gives zeros, scattered nothing.
+/// Copies one thread's share of a token, in units of the device's loads. A device cannot report an
+/// id that is out of range: gather writes zeros, scatter writes nothing.
 template <typename Unit, typename Id, bool gather>
 ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread,
                                        unsigned threads) {
@@ -47,7 +47,7 @@ ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, 
   for (std::int64_t i = thread; i < units; i += threads) to[i] = at.whole ? from[i] : Unit{};
 }
 
-/// The largest unit, up to 16 bytes, at whose multiples everything lies.
+/// The largest unit, up to 16 bytes, to which all addresses, strides and sizes are aligned.
 inline int token_unit(const TokenCopy& copy) {
   const std::uintptr_t all =
       reinterpret_cast<std::uintptr_t>(copy.whole) | reinterpret_cast<std::uintptr_t>(copy.part) |
@@ -58,8 +58,8 @@ inline int token_unit(const TokenCopy& copy) {
   return unit;
 }
 
-/// The CUDA kernel; the answer is null, or what CUDA says. `rows` tokens of all batch entries,
-/// `wide` numbers are int64.
+/// CUDA kernel. Returns null on success, or the CUDA error message. `rows` counts the tokens of all
+/// batch entries; `wide` means that ids are int64.
 const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather,
                              void* stream);
 

@@ -13,7 +13,7 @@
 //   ...
 //   #endif
 // The guard alternates with the toggle, so such a file must be included in every pass from the
-// first one on; code for some sets only is inside of the file, under #if. A file for exactly one
+// first one on. Code for only some sets belongs inside the file, under #if. A file for exactly one
 // set has #pragma once instead.
 //
 // IWYU pragma: private

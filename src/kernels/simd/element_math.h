@@ -1,6 +1,6 @@
-// Arithmetic of one element, for the CUDA kernels and, compiled by the host, for their tests: the
-// formulas and roundings of the CPU's kernels (adam_kernels.h, lion_kernels.h). nvcc divides and
-// takes roots exactly by default.
+// Arithmetic of one element, for the CUDA kernels and for their tests on the host, with the
+// formulas and roundings of the CPU's kernels (adam_isa.h, lion_isa.h). By default, nvcc rounds
+// divisions and square roots correctly.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,4 @@
-// Which instruction set the kernels of the ops on host memory use: chosen when they run, not when
-// they are built.
+// Choice of the instruction set for kernels on host memory, at run time rather than at build time.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// Those that kernels are built for; each machine has one after `scalar`.
+/// Instruction sets that kernels are built for, if the architecture has them.
 enum class Isa { scalar, neon, avx2, avx512 };
 
 inline const char* to_string(Isa isa) noexcept {
@@ -21,11 +20,11 @@ inline const char* to_string(Isa isa) noexcept {
   return "scalar";
 }
 
-/// Whether this processor and its operating system run it.
+/// Returns true if this processor and its operating system support the instruction set.
 inline bool has_isa(Isa isa) noexcept {
   if (isa == Isa::scalar) return true;
 #if defined(__x86_64__)
-  // Every processor with AVX2 has F16C; not every compiler knows the question.
+  // Every processor with AVX2 has F16C, which not every compiler can query.
   if (isa == Isa::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (isa == Isa::avx512)
     return has_isa(Isa::avx2) && __builtin_cpu_supports("avx512f") &&
@@ -37,8 +36,8 @@ inline bool has_isa(Isa isa) noexcept {
   return false;
 }
 
-/// The best one that this machine has; ANYACCEL_OPS_ISA=<name> chooses a lesser one, for tests and
-/// for comparing. The answer is that of the first call.
+/// Returns the best instruction set of this machine. ANYACCEL_OPS_ISA=<name> selects a lesser one,
+/// for tests and comparisons. Later calls return the result of the first call.
 inline Isa best_isa() noexcept {
   static const Isa best = [] {
     const char* wish = std::getenv("ANYACCEL_OPS_ISA");

@@ -1,5 +1,5 @@
-// Ends the pass of one instruction set: the include guards of *_isa.h files let their files in once
-// more. See each_isa.h.
+// Ends the pass of one instruction set: *_isa.h files can then be included once more. See
+// each_isa.h.
 #undef ANYACCEL_ISA
 #if defined(ANYACCEL_ISA_TOGGLE)
 #undef ANYACCEL_ISA_TOGGLE

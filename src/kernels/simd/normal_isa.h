@@ -18,8 +18,8 @@ inline Vec negated(Vec a) { return a * Vec::of(-1); }
 /// exp(a) for a <= 88; 0 for large negative numbers.
 inline Vec exp_of(Vec a) { return exp2_of(a * Vec::of(log2_e)); }
 
-/// The normal distribution function at x, with an absolute error of at most 1e-7, and its density
-/// (Abramowitz and Stegun 7.1.26).
+/// Returns the cumulative normal distribution at x, with an absolute error of at most 1e-7, and
+/// stores its density (Abramowitz and Stegun 7.1.26).
 inline Vec normal_below(Vec x, Vec* density) {
   const Vec size = max_of(x, negated(x));
   const Vec t = Vec::of(1) / Vec::fma(size, Vec::of(0.3275911F * 0.70710678F), Vec::of(1));

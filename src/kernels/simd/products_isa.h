@@ -26,8 +26,8 @@ struct Product {
   std::int64_t count, a_step, b_step;
 };
 
-/// One tile of C in registers. With `split` 2, even and odd places have sums of their own, because
-/// a single sum would be bound by the latency of additions.
+/// One tile of C in registers. With `split` 2, even and odd elements have separate sums, because
+/// the latency of additions would limit a single sum.
 template <bool transposed, bool add, int rows, int vectors, int split>
 inline __attribute__((always_inline)) void multiply_tile(const Product& p, std::int64_t row,
                                                          std::int64_t column) {

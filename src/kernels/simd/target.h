@@ -36,7 +36,7 @@
 #define ANYACCEL_POP_TARGET _Pragma("GCC pop_options")
 #endif
 
-// Of each set: how many elements a `Vec` has, and its target. `fp64` has vectors of double.
+// For each set: the number of elements of a `Vec`, and the target. `fp64` has vectors of double.
 #define ANYACCEL_WIDTH_scalar 1
 #define ANYACCEL_PUSH_scalar
 #define ANYACCEL_POP_scalar
@@ -70,7 +70,7 @@
 
 #define ANYACCEL_JOIN_TOKENS(a, b) a##b
 #define ANYACCEL_JOIN(a, b) ANYACCEL_JOIN_TOKENS(a, b)
-// These depend on the set that ANYACCEL_ISA names where they are used.
+// These depend on the value of ANYACCEL_ISA at the point of use.
 #define ANYACCEL_WIDTH ANYACCEL_JOIN(ANYACCEL_WIDTH_, ANYACCEL_ISA)
 #define ANYACCEL_DOUBLE (ANYACCEL_WIDTH == ANYACCEL_WIDTH_fp64)
 #define ANYACCEL_ISA_BEGIN \

@@ -1,4 +1,4 @@
-// Two doubles, for kernels that are exact enough for gradcheck. Include vec.h, which has the
+// Two doubles, for kernels that are accurate enough for gradcheck. Include vec.h, which has the
 // include guard.
 #if !defined(ANYACCEL_ISA)
 #define ANYACCEL_ISA fp64  // if this file is opened on its own

@@ -1,4 +1,4 @@
-// Biases on CUDA. What a thread does stands in blocks.h.
+// Bias addition on CUDA. bias_add_blocks.h has the code of the threads.
 #include "kernels/cuda/kernels.h"
 #include "kernels/spatial/bias_add_blocks.h"
 

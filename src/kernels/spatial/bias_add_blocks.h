@@ -1,13 +1,13 @@
-// What blocks of threads do on CUDA, for the host too, whose tests run it: the sums of kernels.h to
-// the bit. No torch and no CUDA.
+// Bias addition on CUDA, bitwise equal to bias_add.h. The code also runs on the host, where the
+// tests run it. No torch and no CUDA.
 #pragma once
 
 #include "kernels/optimizer/multi_tensor.h"
 
 namespace anyaccel::ops {
 
-/// As they are given: activations of `size` elements, biases of `channels`; `other` and
-/// `other_bias` may be null.
+/// The op's arguments: activations of `size` elements and biases of `channels` elements. `other`
+/// and `other_bias` may be null.
 struct BiasAddArrays {
   const void* activation;
   const void* bias;
@@ -32,7 +32,7 @@ struct BiasReal<double> {
   using type = double;
 };
 
-/// The `index`-th pack of all: `size` and `channels` are multiples of n.
+/// Processes pack `index`. `size` and `channels` are multiples of n.
 template <typename T, int n>
 ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t index) {
   using Pack = BiasPack<T, n>;
@@ -56,7 +56,7 @@ ANYACCEL_ON_BOTH void bias_add_pack(const BiasAddArrays& arrays, std::int64_t in
   static_cast<Pack*>(arrays.out)[index] = out;
 }
 
-/// How many elements of `element_size` bytes may be taken together: 16 bytes of them, or one.
+/// Elements of `element_size` bytes per pack: 16 bytes of them, or one element.
 inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
   const int n = 16 / element_size;
   std::uintptr_t places = 0;
@@ -66,8 +66,8 @@ inline int bias_pack(const BiasAddArrays& arrays, int element_size) {
   return places % 16 == 0 && arrays.channels % n == 0 ? n : 1;
 }
 
-/// The CUDA kernel; the answer is null, or what CUDA says. With `is_double` the element is not
-/// looked at.
+/// CUDA kernel. Returns null on success, or the CUDA error message. `element` is ignored if
+/// `is_double` is set.
 const char* cuda_bias_add(const BiasAddArrays& arrays, Element element, bool is_double,
                           void* stream);
 

@@ -1,10 +1,10 @@
-// The passes of rows of a transformer layer for a device: kernels.h has what they are given and do.
-// Pointers are the device's, `stream` is a cudaStream_t; the answer is null, or what CUDA says.
-// They return when the work is in the stream. Nothing here knows torch or CUDA.
+// The row passes of a transformer layer on a device; rows.h describes their arguments and results.
+// Pointers are device pointers, and `stream` is a cudaStream_t. The functions return when the work
+// is queued on the stream: null, or the CUDA error message. Independent of torch and CUDA.
 //
-// Sums over rows are made in parts, [parts][columns] of the arithmetic's type, which
-// device_sum_parts() adds up in their order: the same bits in every run. How many parts there are
-// follows from the sizes alone.
+// Sums over rows are computed in parts, [parts][columns] of the arithmetic's type, which
+// device_sum_parts() adds in order, so results are bitwise reproducible. The number of parts
+// depends only on the sizes.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace anyaccel::ops {
 
 constexpr int row_lanes = 128;
 
-/// Rows of one part, and how many parts these come to.
+/// Rows per part, and the number of parts.
 struct RowParts {
   std::int64_t each, count;
 
@@ -24,13 +24,13 @@ struct RowParts {
         count((rows + each - 1) / each) {}
 };
 
-/// Of a norm's three sums a block has a part.
+/// For the three sums of a norm, a block computes one part.
 inline RowParts norm_parts(std::int64_t rows) { return {rows, 512}; }
-/// Of others it has one of few columns.
+/// For other sums, a block computes a few columns of one part.
 inline RowParts column_parts(std::int64_t rows) { return {rows, 64}; }
 
-/// What parts come to: sums of `groups` times `columns`, each into memory of its own; null is not
-/// wanted.
+/// Adds parts: `groups` sums of `columns` columns, each into its own array; null arrays are
+/// skipped.
 template <typename S>
 struct PartSums {
   std::int64_t parts, columns;
@@ -57,7 +57,7 @@ const char* device_column_sums(const S* from, std::int64_t columns, std::int64_t
 template <typename S>
 const char* device_sum_parts(const PartSums<S>& sums, void* stream);
 
-/// All of them for one type, where they are defined.
+/// Instantiates all functions for one type.
 // NOLINTBEGIN(bugprone-macro-parentheses): types
 #define ANYACCEL_DEVICE_ROWS(S)                                                                   \
   template const char* device_add_norm(const AddNorm<S>&, std::int64_t, void*);                   \

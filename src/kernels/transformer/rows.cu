@@ -1,4 +1,4 @@
-// The passes of rows of a transformer layer on CUDA. What a block does stands in rows_blocks.h.
+// The row passes of a transformer layer on CUDA. rows_blocks.h has the code of the thread blocks.
 #include <cstring>
 
 #include "kernels/cuda/kernels.h"
@@ -7,7 +7,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// CUDA's type for an element.
+/// CUDA's type of an element.
 template <typename S>
 struct OnDevice {
   using type = S;
@@ -23,7 +23,7 @@ struct OnDevice<Fp16> {
 template <typename S>
 using Device = typename OnDevice<S>::type;
 
-/// The same pointers, to CUDA's type of elements.
+/// The same pointers, with CUDA's element type.
 template <template <typename> class Pass, typename S>
 Pass<Device<S>> of_device(const Pass<S>& pass) {
   static_assert(sizeof(Pass<Device<S>>) == sizeof(Pass<S>));

@@ -1,7 +1,7 @@
-// The passes of a transformer layer beside its large matrix products, over plain arrays. Nothing
-// here knows torch; layer.cpp has the products, the memory and the threads. All functions work on
-// rows [begin, end) and may run beside each other for other rows. `S` is what is in memory: float,
-// Bf16, Fp16 (arithmetic in float) or double.
+// The passes of a transformer layer other than its large matrix products, over plain arrays.
+// Independent of torch; src/ops/transformer has the products, the memory and the threads. All
+// functions process the rows [begin, end), and may run concurrently on different rows. `S` is the
+// type in memory: float, Bf16, Fp16 (arithmetic in float) or double.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,14 @@ struct RealOf<double> {
   using type = double;
 };
 
-/// Whether element (row, column) is kept follows from the key, the row and the column alone, so
-/// nothing is stored.
+/// The key, the row and the column alone decide whether an element is kept, so no mask is stored.
 struct Dropout {
   std::uint64_t key = 0;
-  std::uint32_t threshold = 0;  ///< ratio * 2^32: what is drawn below it is dropped; 0: all is kept
-  double scale = 1;             ///< of what is kept
+  std::uint32_t threshold = 0;  ///< ratio * 2^32: smaller draws are dropped; 0: all are kept
+  double scale = 1;             ///< factor of the kept elements
 };
 
-/// r = residual + dropout(product + bias), and its norm. What is null is not there.
+/// r = residual + dropout(product + bias), and its norm. Null arrays are skipped.
 template <typename S>
 struct AddNorm {
   using Real = typename RealOf<S>::type;
@@ -49,31 +48,30 @@ template <typename S>
 void add_norm(Isa isa, const AddNorm<S>& pass, std::int64_t begin, std::int64_t end,
               typename RealOf<S>::type* scratch) noexcept;
 
-/// Gradient of AddNorm: of r into `grad_sum` (with `plus` added), and of the product into
+/// Gradients of AddNorm: of r in `grad_sum` (with `plus` added), and of the product in
 /// `grad_product`.
 template <typename S>
 struct NormGrad {
   using Real = typename RealOf<S>::type;
   std::int64_t columns;
   const S* grad;  ///< of the norm's result
-  const S* sum;   ///< r, or null where the norm's result is given instead
+  const S* sum;   ///< r, or null if the norm's result is given in `out`
   const S* out;
-  const S* weight;  ///< null: no norm, the gradient goes on as it is
+  const S* weight;  ///< null: no norm, the gradient passes through unchanged
   const S* shift;
   const Real* stats;
   const S* plus;
-  S* grad_sum;      ///< may be null when there is no norm
+  S* grad_sum;      ///< may be null without a norm
   S* grad_product;  ///< null: the same as grad_sum
   Dropout dropout;
 };
-/// The sums over these rows are added to sums[3][columns]: gradients of weight, shift and the
+/// Adds the sums over these rows to sums[3][columns]: the gradients of weight, shift and the
 /// product's bias.
 template <typename S>
 void norm_grad(Isa isa, const NormGrad<S>& pass, std::int64_t begin, std::int64_t end,
                typename RealOf<S>::type* sums, typename RealOf<S>::type* scratch) noexcept;
 
-/// to = gelu(from + bias); `tanh` is the approximation with the hyperbolic tangent. from == to is
-/// allowed.
+/// to = gelu(from + bias); `tanh` selects the tanh approximation. May run in place.
 template <typename S>
 struct Gelu {
   std::int64_t columns;
@@ -84,8 +82,7 @@ struct Gelu {
 };
 template <typename S>
 void gelu(Isa isa, const Gelu<S>& pass, std::int64_t begin, std::int64_t end) noexcept;
-/// grad *= gelu'(from + bias); `to` is not used. The sums over these rows are added to
-/// sums[columns].
+/// grad *= gelu'(from + bias); `to` is not used. Adds the sums over these rows to sums[columns].
 template <typename S>
 void gelu_grad(Isa isa, const Gelu<S>& pass, S* grad, std::int64_t begin, std::int64_t end,
                typename RealOf<S>::type* sums) noexcept;
@@ -94,7 +91,7 @@ void gelu_grad(Isa isa, const Gelu<S>& pass, S* grad, std::int64_t begin, std::i
 template <typename S>
 void add_bias(Isa isa, S* rows, const S* bias, std::int64_t columns, std::int64_t begin,
               std::int64_t end) noexcept;
-/// sums[column] += the rows
+/// sums[column] += sum of the rows
 template <typename S>
 void column_sums(Isa isa, const S* rows, std::int64_t columns, std::int64_t begin, std::int64_t end,
                  typename RealOf<S>::type* sums) noexcept;
@@ -105,7 +102,7 @@ void widen(Isa isa, const S* from, std::int64_t count, typename RealOf<S>::type*
 template <typename S>
 void narrow(Isa isa, const typename RealOf<S>::type* from, std::int64_t count, S* to) noexcept;
 
-/// Whether each of `columns` elements of `row` is kept.
+/// to[column] = whether the element of the row is kept, for `columns` columns.
 void kept(const Dropout& dropout, std::int64_t row, std::int64_t columns, bool* to) noexcept;
 
 }  // namespace anyaccel::ops

@@ -1,8 +1,9 @@
-// What blocks of threads do in the passes of rows of a transformer layer, for the host too, whose
+// The row passes of a transformer layer by thread blocks. The code also runs on the host, where the
 // tests run it. Plain pointers, no torch and no CUDA.
 //
-// A thread has 16 bytes of columns at once, in all phases the same ones: what it has written it
-// alone reads. S is the type in memory, a device's own for 16 bits.
+// A thread processes 16 bytes of columns at a time, the same columns in all phases, so only the
+// thread itself reads what it has written. S is the type in memory; for 16 bits it is the device's
+// own type.
 #pragma once
 
 #include <cmath>
@@ -14,14 +15,15 @@
 
 namespace anyaccel::ops {
 
-/// Columns that a thread has at once, in the arithmetic's type; zeros behind the last one.
+/// Columns that a thread processes at a time, in the arithmetic's type, with zeros after the last
+/// one.
 template <typename S>
 struct Columns {
   using Real = typename RealOf<S>::type;
   static constexpr int count = Sixteen<S>::count;
   Real at[count];
 
-  /// The first `there` are read; `wide`: all are there, and `from` is a multiple of 16 bytes.
+  /// Loads the first `there` columns. `wide`: all columns exist, and `from` is aligned to 16 bytes.
   template <Reads reads = Reads::again>
   static ANYACCEL_ON_BOTH Columns load(const S* from, std::int64_t there, bool wide) {
     Columns out;
@@ -45,14 +47,13 @@ struct Columns {
   }
 };
 
-/// Whether rows of `columns` elements are whole 16 bytes everywhere in these arrays, of which some
-/// may be null.
+/// Returns true if all rows of these arrays consist of aligned 16-byte vectors. Arrays may be null.
 template <typename S, typename... Pointers>
 bool are_wide(std::int64_t columns, const Pointers*... arrays) {
   return columns % Sixteen<S>::count == 0 && (is_aligned16(arrays) && ...);
 }
 
-/// The part of a dropout that is one row's.
+/// The dropout of one row.
 struct RowDropout {
   std::uint32_t low, high, threshold;
   double scale;
@@ -88,14 +89,14 @@ ANYACCEL_ON_BOTH double real_erfc(double x) { return erfc(x); }
 ANYACCEL_ON_BOTH float row_exp(float x) { return expf(x); }
 ANYACCEL_ON_BOTH double row_exp(double x) { return exp(x); }
 
-/// Numbers of the arithmetic in a block's shared memory: sums of warps, and a row, or what it adds
-/// up for three sums of columns.
+/// Size of a block's shared memory, in numbers of the arithmetic's type: the sums of warps, and
+/// either a row or the sums of three arrays of columns.
 constexpr std::int64_t row_joins = 2 * row_lanes / warp_lanes;
 inline std::int64_t add_norm_shared(std::int64_t columns, int step) {
   return row_joins + (columns + step - 1) / step * step;
 }
-/// Sums of columns are added up in the parts themselves where shared memory that every device has
-/// is too small.
+/// Column sums are accumulated in the parts themselves if they do not fit in the shared memory that
+/// every device has.
 inline bool sums_are_shared(std::int64_t columns, std::size_t size) {
   return 3 * columns * size <= 46 * 1024;
 }
@@ -103,7 +104,7 @@ inline std::int64_t norm_grad_shared(std::int64_t columns, std::size_t size) {
   return row_joins + (sums_are_shared(columns, size) ? 3 * columns : 0);
 }
 
-/// One row of AddNorm.
+/// Processes one row of AddNorm.
 template <typename S, typename Each>
 ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int64_t row,
                                      const Each& each, typename RealOf<S>::type* shared) {
@@ -118,7 +119,7 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
     each_columns<S>(lane, columns, [&](std::int64_t i, int there) {
       Some r = Some::load(pass.residual + at + i, there, wide);
       if (pass.product) {
-        // It may lie where the result goes to.
+        // The product may be in the memory that receives the result.
         const Some product =
                        Some::template load<Reads::written>(pass.product + at + i, there, wide),
                    bias = Some::load(pass.bias + i, there, wide);
@@ -163,7 +164,7 @@ ANYACCEL_ON_BOTH void add_norm_block(const AddNorm<S>& pass, bool wide, std::int
   });
 }
 
-/// The rows of one part of NormGrad.
+/// Processes the rows of one part of NormGrad.
 template <typename S, typename Each>
 struct NormGradBlock {
   using Real = typename RealOf<S>::type;
@@ -173,7 +174,7 @@ struct NormGradBlock {
   const Each& each;
   Real *shared, *sums;  ///< sums: [3][columns]
 
-  /// The normed row, of the sum or back from the result.
+  /// The normalized row, computed from the sum or recovered from the result.
   ANYACCEL_ON_BOTH Some normal(std::int64_t row, std::int64_t i, int there,
                                const Some& weight) const {
     const std::int64_t at = row * pass.columns + i;
@@ -199,7 +200,7 @@ struct NormGradBlock {
           const Some grad = Some::load(pass.grad + at + i, there, wide),
                      weight = Some::load(pass.weight + i, there, wide);
           const Some normed = normal(row, i, there, weight);
-          // Behind the last column gradients are zeros.
+          // Gradients after the last column are zeros.
           for (int j = 0; j < Some::count; ++j) {
             one += grad.at[j] * weight.at[j];
             two += grad.at[j] * weight.at[j] * normed.at[j];
@@ -266,7 +267,7 @@ ANYACCEL_ON_BOTH void norm_grad_block(const NormGrad<S>& pass, bool wide, std::i
     });
 }
 
-/// gelu(x), and its slope where `slope` is not null.
+/// Returns gelu(x), and stores its derivative in `slope` unless that is null.
 template <typename Real>
 ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   Real part, change;
@@ -283,7 +284,7 @@ ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   return x * part;
 }
 
-/// 16 bytes of all rows' columns for each lane, in one piece.
+/// Each lane processes 16 bytes of the rows, which form one contiguous array.
 template <typename S>
 ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t rows,
                                  std::int64_t block, int lane) {
@@ -296,7 +297,7 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
     const Some bias = Some::load(pass.bias + at % pass.columns, there, wide);
     for (int j = 0; j < Some::count; ++j) from.at[j] += bias.at[j];
   } else {
-    // A row may end here.
+    // A row may end within these elements.
     for (int j = 0; j < Some::count; ++j)
       if (j < there)
         from.at[j] += static_cast<typename Some::Real>(pass.bias[(at + j) % pass.columns]);
@@ -306,8 +307,7 @@ ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t ro
   from.store(pass.to + at, there, wide);
 }
 
-/// Blocks that make sums over rows: of each part of these, strips of row_lanes times 16 bytes of
-/// columns.
+/// Number of blocks per part for sums over rows: strips of row_lanes times 16 bytes of columns.
 template <typename S>
 ANYACCEL_ON_BOTH std::int64_t column_strips(std::int64_t columns) {
   constexpr int width = row_lanes * Sixteen<S>::count;
@@ -336,7 +336,7 @@ ANYACCEL_ON_BOTH void column_block(std::int64_t columns, std::int64_t rows,
     if (j < there) parts[part * columns + column + j] = sums.at[j];
 }
 
-/// grad *= the slope of gelu
+/// grad *= derivative of gelu
 template <typename S>
 ANYACCEL_ON_BOTH void gelu_grad_block(const Gelu<S>& pass, S* grad, bool wide, std::int64_t rows,
                                       std::int64_t rows_of_part, std::int64_t block, int lane,
@@ -369,8 +369,8 @@ ANYACCEL_ON_BOTH void column_sums_block(const S* from, std::int64_t columns, boo
                   });
 }
 
-/// A warp's width of columns for each block; its warps have parts of their own, which are added up
-/// in their order.
+/// Each block processes as many columns as a warp has lanes. Each of its warps adds some of the
+/// parts, and the warps' sums are then added in order.
 ANYACCEL_ON_BOTH std::int64_t sum_blocks(std::int64_t columns, int groups) {
   return (columns * groups + warp_lanes - 1) / warp_lanes;
 }

@@ -1,7 +1,7 @@
 // Products of few rows with a weight [outputs][inputs].
 //
 // The weight is read from memory once; each element is multiplied with all rows while it is in a
-// register or in the first-level cache.
+// register or in the L1 cache.
 #if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H) == defined(ANYACCEL_ISA_TOGGLE)
 #if defined(ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H)
 #undef ANYACCEL_TRANSFORMER_SKINNY_GEMM_ISA_H
@@ -18,8 +18,8 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 constexpr std::int64_t block = 16;  // side of a transposed block
-constexpr std::int64_t near_outputs =
-    64;  // rows of the weight whose strip stays in the first-level cache
+// Rows of the weight whose strip stays in the L1 cache.
+constexpr std::int64_t near_outputs = 64;
 
 inline std::int64_t padded_rows(const SkinnyGemm& p) {
   return (p.rows + block - 1) / block * block;

@@ -1,4 +1,4 @@
-// Attention of few rows over their caches on CUDA. What a block does stands in attention.h.
+// Attention of few rows over their caches on CUDA. attention.h has the code of the thread blocks.
 #include "kernels/decoder/cuda/attention.h"
 
 #include "kernels/cuda/kernels.h"

@@ -1,10 +1,11 @@
-// What a block does in attention over a cache on CUDA: a chunk of the positions that a row sees,
-// for the heads that share a key. For the host too, whose tests run it.
+// Attention over a cache on CUDA, by thread blocks. Each block processes one chunk of the positions
+// that a row sees, for the heads that share a key. The code also runs on the host, where the tests
+// run it.
 //
-// Keys of a tile go to shared memory, whose padded rows threads read without conflicts, a score for
-// each; values are read where they lie, neighbouring threads along a position. The softmax's
-// greatest score and sum are carried from tile to tile. Where chunks begin depends on nothing but
-// the row's position, so its bits do not depend on other rows.
+// The keys of a tile are copied to shared memory with padded rows, so that threads read them
+// without bank conflicts, one score per thread. Values are read in place, with adjacent threads
+// along a position. The softmax's maximum and sum are carried from tile to tile. Chunk boundaries
+// depend only on the row's position, so a row's results are bitwise independent of other rows.
 #pragma once
 
 #include <cmath>
@@ -17,8 +18,8 @@
 namespace anyaccel::ops {
 
 constexpr int attend_lanes = 128;
-constexpr int max_queries = 8;  // of heads that share a key, in a block
-constexpr int value_step = 8;   // of a head's values that a thread has
+constexpr int max_queries = 8;  // queries per block, from heads that share a key
+constexpr int value_step = 8;   // values of a head per thread
 constexpr int max_chunks = 64;
 constexpr std::int64_t min_chunk = 256;
 
@@ -31,7 +32,7 @@ ANYACCEL_ON_BOTH Seen seen_by(const AttendCache& c, std::int64_t row) {
   return {c.window > 0 && c.window < end ? end - c.window : 0, end};
 }
 
-/// Positions of a chunk, of a row that stands at end - 1: at most most_chunks of them.
+/// Positions per chunk, for a row at position end - 1. The row has at most max_chunks chunks.
 ANYACCEL_ON_BOTH std::int64_t attend_chunk(std::int64_t end) {
   constexpr std::int64_t all = min_chunk * max_chunks;
   return min_chunk * ((end + all - 1) / all);
@@ -41,7 +42,7 @@ ANYACCEL_ON_BOTH std::int64_t chunks_of(const Seen& seen) {
   return (seen.end + chunk - 1) / chunk - seen.begin / chunk;
 }
 
-/// The launch's blocks: chunks (of the row that has most), groups of queries of all keys, rows.
+/// Blocks of a launch: chunks (of the row with the most), groups of queries of all keys, rows.
 struct AttendGrid {
   std::int64_t chunks, groups, rows;
 };
@@ -61,7 +62,7 @@ template <int queries>
 struct Queries {
   static constexpr int count = queries;
 };
-/// call(Queries<n>()) for blocks of n queries.
+/// Calls call(Queries<n>()) with the number of queries per block.
 template <typename Call>
 void with_queries(const AttendCache& c, const Call& call) {
   if (c.group <= 1) return call(Queries<1>());
@@ -69,32 +70,31 @@ void with_queries(const AttendCache& c, const Call& call) {
   call(Queries<max_queries>());
 }
 
-/// Floats of one chunk of a head in `partial`: its sums, then the greatest score and the sum of the
-/// shares.
+/// Floats per chunk and head in `partial`: the weighted sums of values, then the maximum score and
+/// the sum of the shares.
 ANYACCEL_ON_BOTH std::int64_t partial_floats(const AttendCache& c) { return c.dim + 2; }
 ANYACCEL_ON_BOTH float* partial_of(const AttendCache& c, std::int64_t row, std::int64_t head,
                                    std::int64_t chunk, std::int64_t chunks) {
   return c.partial + ((row * c.heads + head) * chunks + chunk) * partial_floats(c);
 }
 
-/// Floats that `partial` needs at most, for rows that stand before `end`.
+/// Maximum size of `partial` in floats, for rows at positions before `end`.
 inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::int64_t dim,
                                   std::int64_t end) {
   const std::int64_t chunks = (end + min_chunk - 1) / min_chunk;
   return chunks < 2 ? 0 : rows * heads * (chunks < max_chunks ? chunks : max_chunks) * (dim + 2);
 }
 
-/// Where things lie in a block's shared memory, in bytes, for heads of `dim` elements of `size`
-/// bytes.
+/// Offsets in a block's shared memory, in bytes, for heads of `dim` elements of `size` bytes.
 struct AttendShared {
   int row, tile, keys, scores, maxima, bytes;  ///< row: of a padded key; tile: positions
 
   ANYACCEL_ON_BOTH AttendShared(int dim, int size, int queries) {
     const int padded = (dim * size + 15) / 16 * 16;
-    row = padded + 16;  // 16 more: rows begin in other banks
+    row = padded + 16;  // padding, so that rows begin in different banks
     tile = padded <= 256 ? 64 : padded <= 512 ? 32 : padded <= 1024 ? 16 : 8;
     keys = queries * (padded / size) * 4;
-    const int sums = attend_lanes * value_step * 4;  // lie where the keys were
+    const int sums = attend_lanes * value_step * 4;  // overlap the keys
     scores = keys + (tile * row > sums ? tile * row : sums);
     maxima = scores + queries * tile * 4;
     bytes = maxima + 3 * queries * 4;
@@ -133,11 +133,11 @@ class AttendBlock {
     const bool whole = c.dim * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
     aligned = whole && reinterpret_cast<std::uintptr_t>(all_keys) % 16 == 0 &&
               reinterpret_cast<std::uintptr_t>(all_values) % 16 == 0;
-    // Values come as value_step elements, which may be 32 bytes.
+    // Values are loaded as value_step elements, up to 32 bytes.
     whole_values = aligned && c.dim % value_step == 0;
   }
 
-  /// Chunk `chunk` of the row, of at most `chunks` that any row has.
+  /// Processes chunk `chunk` of the row; `chunks` is the largest number of chunks of any row.
   ANYACCEL_ON_BOTH void run(std::int64_t chunk, std::int64_t chunks) const {
     const Seen seen = seen_by(c, row);
     const std::int64_t own = chunks_of(seen), size = attend_chunk(seen.end);
@@ -207,7 +207,7 @@ class AttendBlock {
       if (p < there) {
         const T* const key = reinterpret_cast<const T*>(keys + p * shared.row);
         const float* const with = query + q * padded;
-        float part[4] = {};  // next to each other, as a chain of all would wait for each
+        float part[4] = {};  // independent sums; a single chain would wait for each addition
         for (int d = 0; d < padded; d += step) {
           const Sixteen<T> some = load_sixteen<Reads::written>(key + d);
           ANYACCEL_UNROLL
@@ -226,7 +226,7 @@ class AttendBlock {
     }
   }
 
-  /// Scores become e^(score - greatest so far); a warp has a query.
+  /// Replaces scores by e^(score - running maximum); each warp processes a query.
   ANYACCEL_ON_BOTH void soften() const {
     constexpr int warps = attend_lanes / warp_lanes;
     for (int begin = 0; begin < count; begin += warps) {
@@ -312,14 +312,14 @@ class AttendBlock {
   AttendShared shared;
   std::int64_t kv_head, head;
   int padded, vectors, parts;
-  int count;  ///< of the queries that there are
+  int count;  ///< queries of this block
   float *query, *scores, *maximum, *sum, *again;
   char* keys;
   const T *all_keys, *all_values;
   bool aligned, whole_values;
 };
 
-/// A head of a row whose chunks are done.
+/// Combines the chunks of a row's head.
 template <typename Each>
 ANYACCEL_ON_BOTH void combine_block(const AttendCache& c, std::int64_t row, std::int64_t head,
                                     std::int64_t chunks, const Each& each) {

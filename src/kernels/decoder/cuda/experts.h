@@ -1,15 +1,16 @@
-// What blocks do for layers with experts on CUDA. For the host too, whose tests run it.
+// Layers with experts on CUDA, by thread blocks. The code also runs on the host, where the tests
+// run it.
 //
-// A pair of a row and an expert has blocks of its own: which experts rows take is known on the
-// device alone, and a launch waits for nobody. Rows that take the same expert find its weights in
-// the second-level cache.
+// Each pair of a row and an expert has its own blocks: the choice of experts is known only on the
+// device, and launches do not synchronize with the host. Rows that use the same expert find its
+// weights in the L2 cache.
 #pragma once
 
 #include "kernels/decoder/cuda/products.h"
 
 namespace anyaccel::ops {
 
-/// A row's choice, in the order of the experts, by one thread: there are few.
+/// Chooses a row's experts and sorts them by index. One thread suffices for the few.
 ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
   Chosen* const to = c.chosen + row * c.count;
   choose_experts(c.logits + row * c.experts, c.experts, c.count, c.normalize,
@@ -24,7 +25,7 @@ ANYACCEL_ON_BOTH void choose_row(const ChooseExperts& c, std::int64_t row) {
 
 constexpr int expert_outputs = block_outputs(1);
 
-/// Some outputs of a pair.
+/// Computes some outputs of a pair.
 template <typename Weights, bool aligned, typename Each>
 ANYACCEL_ON_BOTH void expert_block(const ExpertProducts& c, std::int64_t pair, std::int64_t tile,
                                    const Each& each, float* shared) {
@@ -44,7 +45,7 @@ inline bool expert_aligned(const ExpertProducts& c, int align, std::int64_t row_
          row_bytes % align == 0;
 }
 
-/// `lanes` columns of a row.
+/// Computes `lanes` columns of a row.
 template <typename Each>
 ANYACCEL_ON_BOTH void mix_block(const MixExperts& c, std::int64_t row, std::int64_t piece,
                                 int lanes, const Each& each) {

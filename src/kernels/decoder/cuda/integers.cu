@@ -1,5 +1,5 @@
-// Integer matrices from floats and back on CUDA: a warp for each group, a thread for each element
-// on the way back.
+// Quantization and dequantization of matrices on CUDA: one warp per group to quantize, one thread
+// per element to dequantize.
 #include "kernels/decoder/cuda/integers.h"
 
 #include "kernels/cuda/kernels.h"

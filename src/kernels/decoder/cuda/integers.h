@@ -1,5 +1,5 @@
-// Integer matrices from floats and back, as blocks do it on CUDA: the same codes and scales as
-// quantize_row() of the CPU. For the host too, whose tests run it.
+// Quantization and dequantization of matrices on CUDA, by thread blocks, with the same codes and
+// scales as quantize_row() on the CPU. The code also runs on the host, where the tests run it.
 #pragma once
 
 #include <cmath>
@@ -10,22 +10,22 @@
 
 namespace anyaccel::ops {
 
-constexpr int quantize_lanes = 32;  // a group is a multiple of this; a warp has one
+constexpr int quantize_lanes = 32;  // a group is a multiple of this; one warp per group
 
 ANYACCEL_ON_BOTH float inverse_scale(float scale) { return scale == 0 ? 0 : 1 / scale; }
 
-/// A number that is none becomes the lowest.
+/// Clamps a value; NaN becomes `low`.
 ANYACCEL_ON_BOTH float between_levels(float value, float low, float high) {
   const float above = value > low ? value : low;
   return above < high ? above : high;
 }
 
-/// From 0 to 15.
+/// The code of a value, from 0 to 15.
 ANYACCEL_ON_BOTH float nearest_level4(float value, float factor) {
   return between_levels(rintf(value * factor) + 8, 0, 15);
 }
 
-/// Of values that have an order.
+/// Minimum and maximum of values other than NaN.
 struct Least {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return b < a ? b : a; }
 };
@@ -33,7 +33,7 @@ struct Most {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return b > a ? b : a; }
 };
 
-/// One group; `shared` has quantize_lanes floats.
+/// Quantizes one group; `shared` has quantize_lanes floats.
 template <typename Types, typename Each>
 class QuantizeGroup {
  public:
@@ -74,7 +74,7 @@ class QuantizeGroup {
     return value_at<Types>(from, group * c.group + i);
   }
 
-  /// Lane by lane from the first on, as the CPU does.
+  /// Joins the values in the order of the lanes, as the CPU does.
   template <typename Join>
   ANYACCEL_ON_BOTH float in_order(const PerLane<float, quantize_lanes>& values,
                                   const Join& join) const {
@@ -111,7 +111,7 @@ class QuantizeGroup {
     return best;
   }
 
-  /// Words of 16 bits; the format is that of `Matrix`.
+  /// Writes 16-bit words in the format of `Matrix`.
   ANYACCEL_ON_BOTH void pack4(int lane, float factor) const {
     const std::int64_t block = c.group % 64 ? 32 : 64, words = block / 4;
     auto* const to = static_cast<std::uint16_t*>(c.weight) + group * c.group / 4;
@@ -133,13 +133,13 @@ class QuantizeGroup {
   Values from;
 };
 
-/// Element i of the result.
+/// Writes element i of the result.
 template <typename Types>
 ANYACCEL_ON_BOTH void widen_element(const WidenMatrix& c, std::int64_t i) {
   const Matrix& m = c.matrix;
   const std::int64_t row = c.begin + i / m.inputs, input = i % m.inputs,
                      at = row * m.inputs + input;
-  const std::int64_t group = at / m.group;  // groups divide rows
+  const std::int64_t group = at / m.group;  // groups do not span rows
   std::int32_t q;
   if (m.format == Format::int8) {
     q = static_cast<std::int32_t>(static_cast<const std::int8_t*>(m.weight)[at]);

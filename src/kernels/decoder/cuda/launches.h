@@ -1,9 +1,10 @@
-// The CUDA kernels of a decoder's pass over few rows, as plain functions: addresses are the
-// device's, `stream` is a cudaStream_t. They return when the work is in the stream: null, or what
-// CUDA says. None allocates or waits, so a stream may be captured meanwhile. No torch.
+// CUDA kernels of a decoder's pass over few rows, as plain functions. Pointers are device pointers,
+// and `stream` is a cudaStream_t. Each function returns when its work is queued on the stream:
+// null, or the CUDA error message. The functions neither allocate nor synchronize, so they can be
+// captured. Independent of torch.
 //
-// What blocks do stands in rows.h, products.h, attention.h, experts.h and integers.h, which the
-// host runs in tests.
+// rows.h, products.h, attention.h, experts.h and integers.h have the code of the thread blocks,
+// which tests run on the host.
 #pragma once
 
 #include "kernels/decoder/choose_experts.h"
@@ -12,39 +13,39 @@
 
 namespace anyaccel::ops {
 
-/// Rows of one launch; what a launch is told of each fits a kernel's arguments.
+/// Maximum rows per launch. The data of all rows fits in a kernel's arguments.
 constexpr std::int64_t cuda_rows = 16;
 
-/// Where a row stands: its segment's cache of the layer at work, [kv_heads][capacity][head_dim],
-/// and its position there.
+/// Cache of a row's segment in the current layer, [kv_heads][capacity][head_dim], and the row's
+/// position in it.
 struct RowPlace {
   Values keys, values;
   std::int64_t position, capacity;
 };
 
-/// x[rows][columns] += change, or its norm; to = norm of x. What a layer's end and the next one's
-/// begin do, in one pass over memory.
+/// x[rows][columns] += change, or its norm; then to = norm of x. This merges the end of a layer and
+/// the start of the next one into one pass over memory.
 struct NormRows {
   float* x;
-  const float* change;  ///< null: x stays
+  const float* change;  ///< null: x does not change
   bool norms_change;
-  Norm after;  ///< of the change
-  float* to;   ///< [rows][columns]; null: only the sum is wanted
+  Norm after;  ///< norm of the change
+  float* to;   ///< [rows][columns]; null: only the sum is computed
   bool normed;
-  Norm norm;  ///< of x; where it is not `normed`, `to` is a copy
+  Norm norm;  ///< norm of x; if not `normed`, `to` is a copy of x
   std::int64_t rows, columns;
-  std::int32_t from[cuda_rows];  ///< the row of x that becomes row i of `to`
+  std::int32_t from[cuda_rows];  ///< row i of `to` is row from[i] of x
 };
 const char* cuda_norm_rows(const NormRows& launch, void* stream);
 
-/// Queries and keys of qkv[rows][heads + 2 * kv_heads][dim] are normed and turned to their
-/// position, in place and in the cache; values go into the cache.
+/// Normalizes and rotates the queries and keys of qkv[rows][heads + 2 * kv_heads][dim] in place,
+/// and stores keys and values in the cache.
 struct PositionHeads {
   float* qkv;
   std::int64_t rows, heads, kv_heads, dim;
   bool head_norms;
   Norm query_norm, key_norm;
-  std::int64_t half;  ///< pairs of a head that are turned; 0: none
+  std::int64_t half;  ///< rotated pairs per head; 0: none
   bool interleaved;   ///< pairs are (2 i, 2 i + 1), not (i, i + half)
   const float* cos;   ///< [rows][half]
   const float* sin;
@@ -52,8 +53,7 @@ struct PositionHeads {
 };
 const char* cuda_position_heads(const PositionHeads& launch, void* stream);
 
-/// to[row][i] = gate(from[row][i] + bias), times from[row][columns + i] + up_bias where it is
-/// gated.
+/// to[row][i] = gate(from[row][i] + bias); if `gated`, times from[row][columns + i] + up_bias.
 struct GateRows {
   const float* from;
   std::int64_t from_row;
@@ -65,28 +65,30 @@ struct GateRows {
 };
 const char* cuda_gate_rows(const GateRows& launch, void* stream);
 
-/// Attention of the rows' queries [heads][dim] over their caches, up to each row's own position.
-/// Where a row sees more than a chunk (attend_chunk() of attention.h), chunks are done side by side
-/// into `partial` and put together by a second launch.
+/// Attention of the rows' queries [heads][dim] over their caches, up to each row's own position. If
+/// a row sees more than one chunk (attend_chunk() in attention.h), the chunks are processed in
+/// parallel into `partial`, and a second launch combines them.
 struct AttendCache {
   const float* queries;
   std::int64_t queries_row, rows, heads, kv_heads, dim;
-  std::int64_t group,
-      first_head;        ///< heads that share a key, and how many of the first one's are elsewhere
+  /// Query heads that share a key head, and how many of the first key head's query heads are on
+  /// other ranks.
+  std::int64_t group, first_head;
   float scale, softcap;  ///< softcap 0: none
-  std::int64_t window;   ///< positions that are seen; 0: all
-  const float* mask;  ///< null, or [rows][positions] added to the scores of all heads; a row that
-                      ///< sees nothing gives zeros
+  std::int64_t window;   ///< visible positions; 0: all
+  /// Null, or [rows][positions], added to the scores of all heads. A row that sees no position
+  /// gives zeros.
+  const float* mask;
   std::int64_t mask_row;
   float* to;       ///< [rows][heads * dim]
-  float* partial;  ///< attend_floats() of them
-  Element type;    ///< rows whose caches are of another type are left out
+  float* partial;  ///< attend_floats() floats
+  Element type;    ///< rows whose caches have another type are skipped
   RowPlace places[cuda_rows];
 };
 const char* cuda_attend_cache(const AttendCache& launch, void* stream);
 
-/// Matrices of one format, group and number of inputs, and their biases; their outputs lie one
-/// behind the other.
+/// Matrices with the same format, group and number of inputs, and their biases. Their outputs are
+/// concatenated.
 struct Products {
   struct Linear {
     const void* weight;
@@ -105,10 +107,10 @@ struct Products {
   float* to;
   std::int64_t to_row;
 };
-/// A row's results have the same bits whatever rows are beside it.
+/// A row's results are bitwise independent of the other rows.
 const char* cuda_products(const Products& launch, void* stream);
 
-/// chosen[row][count] of logits[row][experts]: see choose_experts(); in the order of the experts.
+/// chosen[row][count] from logits[row][experts], see choose_experts(); sorted by expert.
 struct ChooseExperts {
   const float* logits;
   std::int64_t rows, experts, count;
@@ -117,8 +119,8 @@ struct ChooseExperts {
 };
 const char* cuda_choose_experts(const ChooseExperts& launch, void* stream);
 
-/// to[pair][outputs]: the pair's row of x with its expert's matrix of [experts][outputs][inputs]
-/// floats.
+/// to[pair][outputs] = the pair's row of x times its expert's matrix. The matrices are
+/// [experts][outputs][inputs], in a floating-point format.
 struct ExpertProducts {
   Format format;
   std::int64_t outputs, inputs;
@@ -130,7 +132,7 @@ struct ExpertProducts {
 };
 const char* cuda_expert_products(const ExpertProducts& launch, void* stream);
 
-/// to[row][columns] = sum of from[pair][columns] by the shares of the row's pairs.
+/// to[row][columns] = sum of from[pair][columns], weighted by the shares of the row's pairs.
 struct MixExperts {
   const float* from;
   const Chosen* chosen;
@@ -139,8 +141,8 @@ struct MixExperts {
 };
 const char* cuda_mix_experts(const MixExperts& launch, void* stream);
 
-/// weight[outputs][inputs] and scales[outputs][inputs / group] of from[outputs][inputs], as
-/// quantize_row() makes them.
+/// Quantizes from[outputs][inputs] to weight[outputs][inputs] and scales[outputs][inputs / group],
+/// like quantize_row().
 struct QuantizeMatrix {
   const void* from;
   Element type;
@@ -151,7 +153,7 @@ struct QuantizeMatrix {
 };
 const char* cuda_quantize_matrix(const QuantizeMatrix& launch, void* stream);
 
-/// to[count][inputs] = the values of the outputs from `begin` on.
+/// to[count][inputs] = the dequantized outputs from `begin` on.
 struct WidenMatrix {
   Matrix matrix;
   std::int64_t begin, count;

@@ -7,7 +7,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Places of a pass's values, in bytes.
+/// Offsets of a pass's arrays, in bytes.
 struct Plan {
   std::int64_t rows, pairs, qkv_columns, mixed_columns;
   std::int64_t normed, qkv, mixed, first, inner, change, routed, chosen, partial, bytes = 0;
@@ -31,7 +31,7 @@ struct Plan {
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
       max_change = std::max(
-          max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' own, behind their sum
+          max_change, rows * d.hidden + pairs * d.hidden);  // the pairs' results follow their sum
     }
     normed = place(rows * d.hidden * 4);
     qkv = place(rows * qkv_columns * 4);
@@ -52,7 +52,7 @@ struct Plan {
   }
 };
 
-/// At most cuda_rows rows, from `begin` on.
+/// Processes at most cuda_rows rows, from `begin` on.
 class Pass {
  public:
   Pass(const Decoder& d, const Plan& plan, std::int64_t begin, std::int64_t rows, float* x,
@@ -98,7 +98,7 @@ class Pass {
     if (!problem_) problem_ = problem;
   }
 
-  /// x with what the layers have given since the last norm, and its norm.
+  /// Returns a launch that adds the pending change to x and computes the norm of x.
   NormRows norm_launch(const Norm& norm) {
     NormRows out{};
     out.x = x_;
@@ -122,7 +122,7 @@ class Pass {
     launched(cuda_norm_rows(launch, stream_));
   }
 
-  /// to[rows][outputs of all parts], a launch for each run of parts of one kind.
+  /// to[rows][outputs of all parts], with one launch per run of parts of the same kind.
   void project(const Linear* parts, std::size_t count, const float* x, std::int64_t rows, float* to,
                bool biases) {
     std::int64_t columns = 0, column = 0;
@@ -259,7 +259,7 @@ class Pass {
   Half half_;
   void* stream_;
   const char* problem_ = nullptr;
-  const Norm* pending_ = nullptr;  ///< that of what is in change_ and not in x_ yet
+  const Norm* pending_ = nullptr;  ///< norm of the change that is in change_ but not yet in x_
   float *normed_, *qkv_, *mixed_, *first_, *inner_, *change_, *pairs_, *routed_, *partial_;
   Chosen* chosen_;
   std::size_t segment_of_[cuda_rows] = {};

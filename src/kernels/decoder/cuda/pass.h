@@ -1,5 +1,5 @@
-// The pass over few rows on a CUDA device: a sequence of launches on one stream, with memory that
-// it is given. Plain C++ over launches.h.
+// The pass over few rows on a CUDA device: a sequence of launches on one stream, with memory from
+// the caller. Plain C++ on top of launches.h.
 #pragma once
 
 #include "kernels/decoder/cuda/launches.h"
@@ -7,13 +7,13 @@
 
 namespace anyaccel::ops {
 
-/// Bytes of device memory that a pass needs.
+/// Device memory of a pass, in bytes.
 std::int64_t cuda_decoder_scratch(const Decoder& decoder);
 
-/// As run_decoder(), of any number of rows: cuda_rows of them at a time go through all layers, in
-/// their order, so a row's results do not depend on the others. Addresses are the device's;
-/// `scratch` is aligned to 256 bytes. Returns when the work is in the stream: null, or what CUDA
-/// says. Nothing is allocated and nobody waits, so the stream may be captured: a replay has the
+/// Like run_decoder(), but for any number of rows. Groups of cuda_rows rows pass through all layers
+/// in order, so a row's results do not depend on the others. Pointers are device pointers;
+/// `scratch` is aligned to 256 bytes. Returns when the work is queued on the stream: null, or the
+/// CUDA error message. Neither allocates nor synchronizes, so it can be captured; a replay uses the
 /// positions of the capture.
 const char* run_cuda_decoder(const Decoder& decoder, float* x, float* logits, void* scratch,
                              Half half, float* change, void* stream);

@@ -1,4 +1,4 @@
-// Products of few rows on CUDA. What a block does stands in products.h and experts.h.
+// Products of few rows on CUDA. products.h and experts.h have the code of the thread blocks.
 #include "kernels/decoder/cuda/products.h"
 
 #include "kernels/cuda/kernels.h"

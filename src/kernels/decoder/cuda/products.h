@@ -1,10 +1,10 @@
-// What a block does in a product of few rows on CUDA: some outputs, of all rows. For the host too,
-// whose tests run it.
+// Products of few rows on CUDA, by thread blocks. Each block computes some outputs of all rows. The
+// code also runs on the host, where the tests run it.
 //
-// All threads of a block go along the inputs of the same outputs, so a matrix of few outputs still
-// has bytes on their way from many threads. Thread t sums up the chunks t, t + product_lanes, ...
-// in their order, then threads are joined: a sum does not depend on the number of rows, nor on
-// which outputs are beside it. Products are float32, of integers by group.
+// All threads of a block work along the inputs of the same outputs, so even a matrix with few
+// outputs has loads in flight from many threads. Thread t sums the chunks t, t + product_lanes, ...
+// in order, then the threads' sums are combined. A sum therefore does not depend on the number of
+// rows or on the other outputs of its block. Products are float32; integers are scaled per group.
 #pragma once
 
 #include <cmath>
@@ -17,16 +17,16 @@
 namespace anyaccel::ops {
 
 constexpr int product_lanes = 128;
-/// Outputs of a block that has so many rows: what their sums leave of the registers.
+/// Outputs per block for a number of rows, limited by the registers that hold the sums.
 ANYACCEL_ON_BOTH constexpr int block_outputs(int rows) { return rows <= 4 ? 4 : 2; }
 constexpr int max_block_sums = 32;
-/// Inputs are counted in 32 bits: divisions by groups are in the inner loop.
+/// Inputs are counted in 32 bits, because the inner loop divides by the group size.
 constexpr std::int64_t max_inputs = 1 << 30;
 constexpr int product_shared = max_block_sums * product_lanes / warp_lanes;
 
-/// The rows of x that a block takes, and the outputs of one matrix.
+/// The rows of x and the outputs of one matrix that a block processes.
 struct ProductTile {
-  const void* weight;  ///< of output 0
+  const void* weight;  ///< weights of output 0
   const float* scales;
   const std::uint8_t* zeros;
   int inputs, group;
@@ -35,13 +35,13 @@ struct ProductTile {
   int rows;
 };
 
-/// A thread's part of the sums, output by output of each row.
+/// Computes a thread's part of the sums; for each row, output by output.
 template <typename Weights, int rows, int outputs, bool aligned>
 ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
                                    Several<float, rows * outputs>& sums) {
   ANYACCEL_UNROLL
   for (int i = 0; i < rows * outputs; ++i) sums.at[i] = 0;
-  // What is not there reads the last one again, and is not stored.
+  // Rows and outputs past the end read the last one again, and are not stored.
   const auto output_of = [&](int o) {
     return t.first + o < t.outputs ? t.first + o : t.outputs - 1;
   };
@@ -49,7 +49,7 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
     return t.x + static_cast<std::int64_t>(r < t.rows ? r : t.rows - 1) * t.inputs;
   };
   const int groups = Weights::has_scales ? t.inputs / t.group : 0;
-  constexpr int at_once = 2;  // chunks on their way for each output
+  constexpr int at_once = 2;  // chunks in flight per output
   constexpr int step = product_lanes * chunk_inputs;
   for (int begin = lane * chunk_inputs; begin < t.inputs; begin += at_once * step) {
     typename Weights::Raw raw[at_once][outputs];
@@ -90,8 +90,8 @@ ANYACCEL_ON_BOTH void sum_products(const ProductTile& t, int lane,
   }
 }
 
-/// store(row, output, sum) for each of a tile; `shared` has product_shared floats. `aligned`: rows
-/// begin where vectors may be loaded.
+/// Calls store(row, output, sum) for each row and output of a tile. `shared` has product_shared
+/// floats. `aligned`: rows are aligned for vector loads.
 template <typename Weights, int rows, bool aligned, typename Each, typename Store>
 ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, float* shared,
                                     const Store& store) {
@@ -116,7 +116,7 @@ ANYACCEL_ON_BOTH void product_block(const ProductTile& t, const Each& each, floa
   });
 }
 
-/// Block `task` of a launch.
+/// Runs block `task` of a launch.
 template <typename Types, typename Weights, int rows, bool aligned, typename Each>
 ANYACCEL_ON_BOTH void products_block(const Products& c, std::int64_t task, const Each& each,
                                      float* shared) {
@@ -145,7 +145,7 @@ inline std::int64_t product_blocks(const Products& c, int rows) {
   return blocks;
 }
 
-/// Whether all rows of weights and of x begin where vectors may be loaded.
+/// Returns true if all rows of the weights and of x are aligned for vector loads.
 inline bool products_aligned(const Products& c, int align, std::int64_t row_bytes) {
   bool aligned = is_aligned16(c.x) && c.inputs % chunk_inputs == 0 && row_bytes % align == 0;
   for (int p = 0; p < c.parts; ++p)
@@ -155,7 +155,7 @@ inline bool products_aligned(const Products& c, int align, std::int64_t row_byte
   return aligned;
 }
 
-/// call(Weights()) with the format's.
+/// Calls call(Weights()) with the weight type of a float format.
 template <typename Types, typename Call>
 void with_float_weights(Format format, const Call& call) {
   if (format == Format::f32) return call(FloatWeights<float>());
@@ -174,8 +174,8 @@ struct ProductKind {
   static constexpr int count = rows;
   static constexpr bool aligned = is_aligned;
 };
-/// call(ProductKind()) with the least number of rows that these fit into. Matrices whose rows are
-/// no whole vectors are rare: one kernel.
+/// Calls call(ProductKind()) with the smallest number of rows that fits. Matrices with unaligned
+/// rows are rare, so they share one kernel.
 template <typename Call>
 void with_product_kind(std::int64_t rows, bool aligned, const Call& call) {
   if (!aligned) return call(ProductKind<cuda_rows, false>());

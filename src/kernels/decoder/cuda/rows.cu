@@ -1,5 +1,5 @@
-// Norms, positions, gates and choices of rows on CUDA. What a block does stands in rows.h and
-// experts.h.
+// Norms, positions, gates and choices of rows on CUDA. rows.h and experts.h have the code of the
+// thread blocks.
 #include "kernels/decoder/cuda/rows.h"
 
 #include "kernels/cuda/kernels.h"

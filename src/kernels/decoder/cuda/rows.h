@@ -1,8 +1,8 @@
-// What blocks do with rows between the products on CUDA: norms, positions, gates. For the host too,
-// whose tests run it.
+// The steps between products on CUDA, by thread blocks: norms, positions, gates. The code also runs
+// on the host, where the tests run it.
 //
-// A block has one row (or one head of it): a row's sums are taken in one order, whatever rows are
-// beside it.
+// A block processes one row, or one head of it, so a row's sums are computed in the same order
+// whatever the other rows are.
 #pragma once
 
 #include <cmath>
@@ -13,16 +13,16 @@
 
 namespace anyaccel::ops {
 
-constexpr int norm_lanes = 512;  // at one row nothing else hides how long memory takes
+constexpr int norm_lanes = 512;  // hides memory latency even with a single row
 constexpr int head_lanes = 128;
 constexpr int gate_lanes = 256;
 
-/// What makes a row's norm of its values: (value - mean) * factor.
+/// A row's norm is (value - mean) * factor.
 struct NormFactor {
   float mean, factor;
 };
 
-/// Of the values load(i) of a row; `shared` has room for a float for each warp.
+/// Computes the factors for the values load(i) of a row; `shared` has one float per warp.
 template <int lanes, typename Each, typename Load>
 ANYACCEL_ON_BOTH NormFactor norm_factor(const Each& each, const Norm& norm, std::int64_t columns,
                                         const Load& load, float* shared) {
@@ -56,7 +56,7 @@ ANYACCEL_ON_BOTH float normed_value(const Norm& norm, const NormFactor& by, floa
   return value + bias_at<Types>(norm.bias, i);
 }
 
-/// One row of a launch; `shared` has room for norm_lanes / warp_lanes floats.
+/// Processes one row of a launch; `shared` has norm_lanes / warp_lanes floats.
 template <typename Types, typename Each>
 ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const Each& each,
                                      float* shared) {
@@ -84,8 +84,8 @@ ANYACCEL_ON_BOTH void norm_row_block(const NormRows& c, std::int64_t row, const 
   });
 }
 
-/// Head `head` of a row: queries come first, then keys, then values. `shared`: dim floats, and
-/// head_lanes / warp_lanes.
+/// Processes head `head` of a row: queries come first, then keys, then values. `shared` has dim +
+/// head_lanes / warp_lanes floats.
 template <typename Types, typename Each>
 ANYACCEL_ON_BOTH void position_head_block(const PositionHeads& c, std::int64_t row,
                                           std::int64_t head, const Each& each, float* shared) {
@@ -139,7 +139,7 @@ ANYACCEL_ON_BOTH float gated(Gate gate, float x) {
   return gate == Gate::relu2 ? positive * positive : positive;
 }
 
-/// gate_lanes columns of a row.
+/// Processes gate_lanes columns of a row.
 template <typename Types, typename Each>
 ANYACCEL_ON_BOTH void gate_block(const GateRows& c, std::int64_t row, std::int64_t piece,
                                  const Each& each) {

@@ -1,9 +1,9 @@
-// How eight inputs of a matrix lie in memory and become floats, for each format. For CUDA and for
-// the host.
+// Loads eight inputs of a matrix and converts them to floats, for each format. For CUDA and the
+// host.
 //
-// A thread takes 4 to 32 bytes of a matrix at once, always eight inputs: rows are floats, so wider
-// loads of integers would spread the rows' over more lines of the first-level cache than it gives
-// in a cycle.
+// A thread loads 4 to 32 bytes of a matrix at a time, always eight inputs. The rows of x are
+// floats, so wider loads of integers would spread the loads of x over more L1 cache lines than the
+// cache delivers per cycle.
 #pragma once
 
 #include <cmath>
@@ -21,11 +21,11 @@ ANYACCEL_ON_BOTH float float_of_bits(std::uint32_t bits) {
   return out;
 }
 
-/// 2^23 + n has n in its lowest bits: a float of an integer without the slower conversion.
+/// 2^23 + n has n in its lowest bits, which converts an integer without the slower instruction.
 constexpr std::uint32_t float_magic = 0x4b000000U;
 constexpr float float_magic_value = 8388608.0F;
 
-/// `count` words from `from`, at once where they are aligned.
+/// Loads `count` words from `from`, with vector loads if aligned.
 template <int count>
 ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (&to)[count]) {
   if (aligned) expect_aligned(from, 4 * count);
@@ -49,13 +49,13 @@ ANYACCEL_ON_BOTH void load_words(const void* from, bool aligned, std::uint32_t (
             static_cast<std::uint32_t>(bytes[4 * i + 3]) << 24;
 }
 
-/// Of floats of type T.
+/// Weights of a floating-point type T.
 template <typename T>
 struct FloatWeights {
   static constexpr bool has_scales = false;
   static constexpr int align = 16;
-  /// As words until they are used: 16-bit values in registers of their own would take twice as
-  /// many.
+  /// Stored as words until they are used: 16-bit values in separate registers would need twice as
+  /// many registers.
   struct Raw {
     std::uint32_t words[chunk_inputs * sizeof(T) / 4];
   };
@@ -81,7 +81,7 @@ struct FloatWeights {
     ANYACCEL_UNROLL
     for (int i = 0; i < chunk_inputs; ++i) to[i] = static_cast<float>(values[i]);
   }
-  /// The row's values that these weights are multiplied with.
+  /// Loads the values of x that these weights are multiplied with.
   static ANYACCEL_ON_BOTH void load_row(const float* x, int begin, int inputs, int /*group*/,
                                         bool aligned, float (&to)[chunk_inputs]) {
     load_floats<chunk_inputs>(x + begin, aligned ? chunk_inputs : inputs - begin, aligned, to);
@@ -105,7 +105,7 @@ struct Int8Weights {
     ANYACCEL_UNROLL
     for (int i = 0; i < chunk_inputs; ++i) {
       const std::uint32_t above =
-          (from.words[i / 4] ^ 0x80808080U) >> (8 * (i % 4)) & 255U;  // by 128
+          (from.words[i / 4] ^ 0x80808080U) >> (8 * (i % 4)) & 255U;  // q + 128
       to[i] = float_of_bits(float_magic | above) - (float_magic_value + 128);
     }
   }
@@ -116,7 +116,7 @@ struct Int8Weights {
   static ANYACCEL_ON_BOTH std::int64_t row_bytes(std::int64_t inputs) { return inputs; }
 };
 
-/// Two words of 16 bits: of each plane (nibble) of a block two neighbouring inputs.
+/// Two adjacent 16-bit words: each nibble position (plane) holds two adjacent inputs of a block.
 struct Int4Weights {
   static constexpr bool has_scales = true;
   static constexpr int align = 4;
@@ -127,15 +127,15 @@ struct Int4Weights {
                                     Raw& to) {
     load_words(static_cast<const std::uint8_t*>(row) + begin / 2, aligned, to.words);
   }
-  /// Nibble by nibble; a nibble that is n above the lowest bit counts 2^n times, which the factor
-  /// takes away: no shifts.
+  /// Converts one nibble position at a time. A nibble at bit n is 2^n times its value, which
+  /// `factor` corrects without a shift.
   static ANYACCEL_ON_BOTH void widen(const Raw& from, float zero, float (&to)[chunk_inputs]) {
     const std::uint32_t low = from.words[0], high = from.words[0] >> 16;
     ANYACCEL_UNROLL
     for (int plane = 0; plane < 4; ++plane) {
       const float factor = 1.0F / static_cast<float>(1 << (4 * plane));
       const std::uint32_t mask = 15U << (4 * plane);
-      const float off = -(float_magic_value * factor + zero);  // all of it is exact
+      const float off = -(float_magic_value * factor + zero);  // exact
       to[2 * plane] = fmaf(float_of_bits(float_magic | (low & mask)), factor, off);
       to[2 * plane + 1] = fmaf(float_of_bits(float_magic | (high & mask)), factor, off);
     }
