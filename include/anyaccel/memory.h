@@ -23,7 +23,7 @@ struct MemoryStat {
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
   MemoryStat reserved_bytes;   ///< bytes that the allocator holds from the driver; where nothing is
-                              ///< cached, the same as allocated
+                               ///< cached, the same as allocated
   MemoryStat allocation_count;         ///< live allocations
   std::int64_t num_alloc_retries = 0;  ///< allocations that needed the cache to be released first
   std::int64_t num_ooms = 0;           ///< allocations that failed

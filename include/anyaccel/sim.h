@@ -24,7 +24,7 @@ struct Options {
   std::uint64_t seed = 0;   ///< SIM_SEED: decides faults that are given by probability
   std::string faults = {};  ///< SIM_FAULTS: what goes wrong, and when
   std::string check = {};   ///< SIM_CHECK: "report" or "abort" watches for wrong use of devices;
-                           ///< empty: what the variable says, else off
+                            ///< empty: what the variable says, else off
   std::string check_json =
       {};  ///< SIM_CHECK_JSON: a file that gets the problems; "%p" is the process's number
 };
@@ -42,8 +42,8 @@ ANYACCEL_API void install(const Options& options);
 
 /// One misuse of a device that the checker found; docs/reference/checking.md explains each kind.
 struct Problem {
-  std::string kind;  ///< "host_access", "wrong_device", "not_synchronized", "unordered_streams",
-                     ///< "freed_in_use", "memory_limit", "other_accelerator"
+  std::string kind;     ///< "host_access", "wrong_device", "not_synchronized", "unordered_streams",
+                        ///< "freed_in_use", "memory_limit", "other_accelerator"
   std::string op;       ///< "aten::mm"; "host code" outside of ops
   std::string stream;   ///< "stream 3 of sim:0"; empty where none takes part
   std::string shape;    ///< "float32 [8, 64]"

@@ -26,7 +26,7 @@ struct Traits {
   std::string class_name;   ///< DeepSpeed's class for it, for example "CUDA_Accelerator"
   std::string device_type;  ///< torch's device type, for example "cuda"; another name than torch's
                             ///< own types means PrivateUse1 renamed to it
-  std::string vendor;                        ///< maker of the devices; "" when it differs by device
+  std::string vendor;       ///< maker of the devices; "" when it differs by device
   std::string communication_backend;         ///< default of communication_backend_name()
   std::string compile_backend = "inductor";  ///< default of get_compile_backend()
   std::vector<std::string>
