@@ -208,7 +208,8 @@ bool Pool::contains(const void* address, std::size_t bytes) const {
   auto after = blocks_.upper_bound(begin);
   if (after == blocks_.begin()) return false;
   const auto& [start, block] = *std::prev(after);
-  return block.used && !block.retired && begin - start + bytes <= block.asked;
+  const auto offset = begin - start;
+  return block.used && !block.retired && offset <= block.asked && bytes <= block.asked - offset;
 }
 
 void Pool::trim() {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -118,6 +119,8 @@ TEST_F(PinPool, KnowsViews) {
   EXPECT_TRUE(pool.contains(block + 9999, 1));
   EXPECT_FALSE(pool.contains(block + 1, 10000));
   EXPECT_FALSE(pool.contains(block - 1, 2));
+  // A length that wraps the address round.
+  EXPECT_FALSE(pool.contains(block + 1, std::numeric_limits<std::size_t>::max()));
   EXPECT_FALSE(pool.contains(&machine, 1));
   EXPECT_FALSE(pool.retire(block + 1));
   EXPECT_TRUE(pool.retire(block));
