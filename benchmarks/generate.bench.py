@@ -82,7 +82,7 @@ def benchmark_of(model, **more):
             quantizer. DeepSpeed: AutoTP through init_inference(). reader: a program that only reads
             the file's bytes from large pages, once per pass. The page cache holds no weights at the
             start, so each program reads its own. logits_off is the distance between the logits after
-            the prompt and transformers' in float32, divided by the norm of the latter. It shows that
+            the prompt and transformers' in float32, divided by the norm of transformers'. It shows that
             all sides do the same work, and how much precision integers cost.""",
         prepare=[*PEER, "prepare", folder], sides=sides, targets=list(all_targets(model)), **more)
 

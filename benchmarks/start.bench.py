@@ -9,7 +9,7 @@ def wall(numbers, name):
     return numbers[name]["wall_ms"]
 
 
-# What an import adds to `import torch` in one process. Wall time, because importing reads files.
+# Time that an import adds to `import torch`. Wall time, because importing reads files.
 IMPORT = ("import time, torch; begin = time.perf_counter(); import {0}; "
           "print('{{\"import_ms\": %.2f}}' % ((time.perf_counter() - begin) * 1e3))")
 

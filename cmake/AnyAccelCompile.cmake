@@ -4,7 +4,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-# Libraries export what ANYACCEL_API marks (include/anyaccel/export.h); tools/exports compares them with lists.
+# Libraries export what ANYACCEL_API marks (include/anyaccel/export.h); tools/exports compares them
+# with lists.
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
@@ -42,8 +43,8 @@ target_compile_options(anyaccel_flags INTERFACE
   -Wall -Wextra -Wno-missing-field-initializers -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual
   # GCC 12 falsely reports overlapping copies in std::string's operator+ (GCC bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
-  # g++ warns about exported classes with members or bases of hidden types, such as templates of torch. That is harmless, because
-  # each library has its own copies of inline functions.
+  # g++ warns about exported classes with members or bases of hidden types, such as templates of
+  # torch. That is harmless, because each library has its own copies of inline functions.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-attributes>
   $<$<BOOL:${ANYACCEL_WERROR}>:-Werror>
   # Without garbage collection below this heap size in KiB, g++ is a tenth faster for sources that
@@ -75,7 +76,8 @@ function(anyaccel_library name)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
   if(NOT ANYACCEL_SANITIZE)
-    # Calls of functions that another library hides fail at link time, not when they run. The program links the sanitizers' runtime.
+    # Calls of functions that another library hides fail at link time, not when they run. The
+    # program links the sanitizers' runtime.
     target_link_options(${name} PRIVATE LINKER:-z,defs)
   endif()
 endfunction()

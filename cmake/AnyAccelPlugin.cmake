@@ -1,4 +1,5 @@
-# anyaccel_add_plugin(NAME SOURCES a.cpp ... TRAITS name.traits [FILES folder ...] [LIBRARIES x ...])
+# anyaccel_add_plugin(NAME SOURCES a.cpp ... TRAITS name.traits [FILES folder ...]
+#                     [LIBRARIES x ...])
 #
 # Adds the plugin NAME for DS_ACCELERATOR=NAME: the target anyaccel_NAME, the library
 # libanyaccel_NAME.so, and next to it the text file NAME.plugin, which is generated from TRAITS and

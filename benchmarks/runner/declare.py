@@ -49,7 +49,7 @@ class Target:
 class Benchmark:
     """A comparison of sides, and a section of the page.
 
-    about: what is measured and how, for the page.
+    about: description of the measurement, for the page.
     prepare: command to run once before the rounds.
     few_rounds: reason for fewer than 7 rounds, which the page prints. Required for fewer than 7, and an error if a
         round is shorter than measure.LONG_ROUND_S.

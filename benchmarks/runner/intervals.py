@@ -75,8 +75,8 @@ def bootstrap(ratios, level=LEVEL, resamples=RESAMPLES, seed=0):
     """Return the Interval of ratios, one per round: their middle mean on a logarithmic scale,
     and a percentile bootstrap.
 
-    With few rounds plain percentiles are too narrow. They are expanded by the factor by which
-    Student's t exceeds the normal distribution (the expanded percentile interval of Hesterberg,
+    With few rounds plain percentiles are too narrow. They are expanded by the ratio of
+    Student's t to the normal distribution (the expanded percentile interval of Hesterberg,
     "What Teachers Should Know About the Bootstrap").
     """
     logs = [math.log(ratio) for ratio in ratios]

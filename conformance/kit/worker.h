@@ -11,7 +11,7 @@
 
 namespace anyaccel::conformance {
 
-/// What a worker reports about the accelerator.
+/// A worker's report about the accelerator.
 struct Subject {
   std::string backend, device;
   int device_count = 0;

@@ -1,4 +1,4 @@
-// The hostcard backend: what AnyAccel's generic backend cannot know about the device.
+// The hostcard backend: the parts that AnyAccel's generic backend cannot know.
 #pragma once
 
 #include <anyaccel/sdk/torch_backend.h>

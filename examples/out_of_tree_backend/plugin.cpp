@@ -1,4 +1,4 @@
-// What AnyAccel calls when it opens this library.
+// Entry points that AnyAccel calls when it opens this library.
 #include "anyaccel/sdk/plugin.h"
 
 #include "backend.h"

@@ -175,7 +175,7 @@ class OverHosts(Jobs):
     def test_own_topology(self):
         cpus = sorted(os.sched_getaffinity(0))
         if len(cpus) < 2:
-            self.skipTest("one CPU is no choice")
+            self.skipTest("requires two CPUs")
         self.hosts[1].stop_sshd()
         self.hosts[1].start_sshd(cpus=cpus[-1:])
         self.addCleanup(lambda: (self.hosts[1].stop_sshd(), self.hosts[1].start_sshd()))

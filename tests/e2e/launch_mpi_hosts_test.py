@@ -124,7 +124,7 @@ class OverHosts(Jobs):
     # Fails if ranks of another host are not bound by its own topology, or the launcher binds them.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
-            self.skipTest("one CPU is no choice")
+            self.skipTest("requires two CPUs")
         self.write("hosts", "host2 slots=2\n")
         result = self.launch("""--bind_cores_to_rank python3 -c "import os; os.write(1, f\\"{os.environ['RANK']} {len(os.sched_getaffinity(0))} {os.environ['OMP_NUM_THREADS']}\\n\\".encode())" """)
         share = len(os.sched_getaffinity(0)) // 2
@@ -144,7 +144,8 @@ class OpenMPI(OverHosts, HostsTest):
         self.variables["ANYACCEL_LAUNCH_SILENCE"] = "5"
         process = self.start("trap '' TERM; touch up$RANK; sleep 1000")
         self.addCleanup(self.hosts[1].link, up=True)
-        # TCP sends no keepalives while data are unacknowledged, so Open MPI would notice after 15 minutes.
+        # TCP sends no keepalives while data are unacknowledged, so Open MPI would notice after 15
+        # minutes.
         wait_for(lambda: all(line.split()[2] == "0" for host in self.hosts for line in host.run("ss -Htn").stdout.splitlines()))
         self.hosts[1].link(up=False)
         begin = time.monotonic()

@@ -148,7 +148,7 @@ class Runner:
     # Fails if ranks are not bound as planned, for example because MPI binds too.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
-            self.skipTest("one CPU is no choice")
+            self.skipTest("requires two CPUs")
         options = f"anyaccel launch -q --launcher {self.runner} --num_accelerators 2 --bind_cores_to_rank "
         plan = json.loads(self.run_line(options + "--dry_run --json true").stdout)
         self.assertEqual(plan["runner"]["command"][-2:], ["--rank_agent", self.runner])
@@ -238,7 +238,7 @@ class Slurm(Runner, LaunchCase):
         return self.own.logs()
 
     def test_mpi_program(self):
-        self.skipTest("Slurm is no MPI")
+        self.skipTest("Slurm does not provide MPI")
 
 
 if __name__ == "__main__":

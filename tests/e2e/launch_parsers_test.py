@@ -50,11 +50,11 @@ HOSTS = [
 ]
 # Deliberate differences: DeepSpeed's result (None: it rejects the case), ours, and the reason.
 HOSTS_ON_PURPOSE = [
-    (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "a number that went wrong is no number"),
+    (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "DeepSpeed reads the digits of a malformed number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
     (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, as UUIDs of devices"),
-    (("a slots=0\n", "", ""), [], None, "a job without ranks is no job"),
-    ((TWO, "", "a@b"), [], None, "a job without ranks is no job"),
+    (("a slots=0\n", "", ""), [], None, "a job needs at least one rank"),
+    ((TWO, "", "a@b"), [], None, "a job needs at least one rank"),
     (("a slots=5000\n", "", ""), [["a", list(range(5000))]], None, "such a count is a typing error"),
     (("a@b slots=1\n", "", ""), [["a@b", [0]]], None, "no filter could name it"),
     (("a:1 slots=1\n", "", ""), [["a:1", [0]]], None, "no filter could name it"),

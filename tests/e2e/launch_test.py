@@ -299,7 +299,7 @@ class Launch(LaunchCase):
     # Fails if ranks are not bound as planned.
     def test_binding(self):
         if len(os.sched_getaffinity(0)) < 2:
-            self.skipTest("one CPU is no choice")
+            self.skipTest("requires two CPUs")
         plan = json.loads(self.run_line("anyaccel launch --dry-run --json --num_accelerators 2 --oversubscribe --bind_cores_to_rank true").stdout)
         line = LAUNCH + """--oversubscribe --bind_cores_to_rank python3 -c "import os; os.write(1, f\\"{os.environ['RANK']} {sorted(os.sched_getaffinity(0))}\\n\\".encode())" """
         result = self.run_line(line)

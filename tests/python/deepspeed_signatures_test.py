@@ -33,8 +33,8 @@ def compare(ops=OPS, page=None):
     return tool.compare(ops, lambda op: tool.read_stub(tool.STUBS / f"{op}.pyi"), tool.PAGE.read_text() if page is None else page)
 
 
-# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and docs/reference/deepspeed.md gives no
-# reason.
+# Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, and
+# docs/reference/deepspeed.md gives no reason.
 def test_no_difference_without_reason():
     assert compare() == []
     assert len(OPS) == 22 and sum(map(len, OPS.values())) > 200

@@ -72,7 +72,7 @@ module.device.__enter__ = enter""",
     "module_counts_one_device": "module.device_count = lambda: 1",
 }
 
-# Variables that a defect needs in order to show.
+# Variables that a defect needs to show.
 VARIABLES = {"module_autocasts_to_anything": {"SIM_DTYPES": "float32,int64,uint8"}}
 
 

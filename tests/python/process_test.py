@@ -156,9 +156,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert output(code, DS_ACCELERATOR="cpu") == "7"
 
 
-# Fails if a child of a process that used the accelerator cannot do what docs/reference/python.md promises:
-# the report, detection, pinned memory, generators, graphs, and single-threaded ops, loaded before
-# or after the fork.
+# Fails if a child of a process that used the accelerator cannot do what docs/reference/python.md
+# promises: the report, detection, pinned memory, generators, graphs, and single-threaded ops,
+# loaded before or after the fork.
 def test_fork_after_use():
     code = """
 import os, torch, anyaccel

@@ -163,7 +163,8 @@ print(reserved > accelerator.memory_reserved(1))
     assert done.stdout.split() == "False False True True 0 True".split(), done.stdout + done.stderr
 
 
-# Fails if the interpreter ends while work is in flight. A worker that then releases a tensor aborted the process.
+# Fails if the interpreter ends while work is in flight. A worker that then releases a tensor
+# aborted the process.
 def test_interpreter_waits_for_work():
     code = """
 import atexit

@@ -106,10 +106,10 @@ class Runner(unittest.TestCase):
     # Fails if a missing peer stops the benchmark, or its absence is not reported.
     def test_absent_peer(self):
         peer = side("peer", "1", needs=["{python}", "-c", "raise SystemExit(1)"])
-        targets = [Target("beside the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
+        targets = [Target("compared with the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
         page = write.section(measure.run(bench([self.tracing("a"), peer], targets), PLACES, 7, max_load=99))
         self.assertIn("Left out because it is not installed: peer.", page)
-        self.assertIn("Not judged because a side was left out: beside the peer.", page)
+        self.assertIn("Not judged because a side was left out: compared with the peer.", page)
 
     # Fails if a benchmark has few rounds without stating so on the page with all figures, or
     # although its rounds are short. Also fails if long sides run once more to warm up.
@@ -145,7 +145,8 @@ class Runner(unittest.TestCase):
         self.assertRegex(page.read_text(), r"(?s)## ONE.*## TWO")
         self.assertEqual(list(json.loads(page.with_suffix(".json").read_text())), ["one", "two"])
 
-    # Fails if the picture of a benchmark misses a target, marks a missed one as met, or is not well-formed.
+    # Fails if the picture of a benchmark misses a target, marks a missed one as met, or is not
+    # well-formed.
     def test_picture(self):
         target = {"unit": "x", "min": 1, "max": 2, "rounds": 7, "kind": "at least", "limit": 1.0}
         result = measure.run(bench([self.tracing("a")]), PLACES, 7, max_load=99)

@@ -1,5 +1,5 @@
-"""tools/hardware_report with fake build and test programs: what it runs, stores, repeats and
-writes.
+"""tools/hardware_report with fake build and test programs: the parts that it runs, stores,
+repeats and writes.
 """
 import json
 import os

@@ -42,7 +42,7 @@ def escape(text):
 
 
 def plain(node):
-    """The text below a node, as it stands in the source."""
+    """The text below a node, as in the source."""
     return "" if node is None else re.sub(r"\s+", " ", "".join(node.itertext())).strip()
 
 
@@ -52,7 +52,7 @@ def plain_type(node):
 
 
 def inline(node):
-    """The Markdown of what stands in a paragraph."""
+    """The Markdown of a paragraph."""
     out = escape(node.text or "")
     for child in node:
         if child.tag == "computeroutput":

@@ -264,7 +264,7 @@ def _seed_with_torch(module):
 
 
 def _add_tensor_methods():
-    """Add tensor.<name>(), tensor.is_<name>, module.<name>() and the like, as torch does for a
-    renamed PrivateUse1."""
+    """Add tensor.<name>(), tensor.is_<name>, module.<name>() and similar methods, as torch does for
+    a renamed PrivateUse1."""
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
                                                          for_storage=False)

@@ -66,7 +66,7 @@ Tensor reshape_alias(const Tensor& self, c10::SymIntArrayRef size, c10::SymIntAr
                                     C10_AS_INTARRAYREF_SLOW(stride));
 }
 
-/// Makes the storage hold at least that many bytes; what was there stays.
+/// Grows the storage to at least `bytes` and keeps its content.
 void grow(c10::StorageImpl& storage, std::size_t bytes) {
   if (bytes <= storage.nbytes()) return;
   const c10::DeviceGuard guard(storage.device());

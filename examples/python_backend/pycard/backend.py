@@ -1,10 +1,10 @@
-"""What AnyAccel asks of the card. Here the card is the host; put your runtime's calls in its place."""
+"""A backend. Here the card is the host; replace the methods with calls of your runtime."""
 
 import anyaccel
 
 
 class PyCard(anyaccel.Backend):
-    # What it says about itself as data; the names are those of anyaccel/sdk/traits.h. A card whose device type torch knows, or that
+    # Names are those of anyaccel/sdk/traits.h. A card whose device type torch knows, or that
     # start() adds to torch, has `"device_type": "mycard"` instead of `base`.
     traits = {
         "base": "cpu",

@@ -240,7 +240,7 @@ inline HostAllocator& host_allocator() {
   return *instance;
 }
 
-/// What all kinds of hooks have in common.
+/// Base of all kinds of hooks.
 template <typename Base>
 class Hooks : public Base {
  public:

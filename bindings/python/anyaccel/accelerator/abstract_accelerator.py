@@ -86,8 +86,9 @@ class DeepSpeedAccelerator:
         class does not define."""
         made = self.__dict__.get("_anyaccel_all")
         if made is None:
-            # _below() comes first: if torch lacks a module for the device, the first accelerator adds
-            # it. The module must not call the class, because the class's methods may call the module.
+            # _below() comes first: if torch lacks a module for the device, the first accelerator
+            # adds it. The module must not call the class, because the class's methods may call the
+            # module.
             self._below()
             made = Accelerator(_backend.over(_device_below(self), _traits_of(self), _slots_of(type(self)), accelerator=self))
             self.__dict__["_anyaccel_all"] = made

@@ -1,4 +1,4 @@
-// What the cuda backend adds to the generic one, with a fake NVML and a fake driver.
+// Additions of the cuda backend to the generic one, with a fake NVML and a fake driver.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
