@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
               {.what = what, .got = std::move(got), .want = std::move(want)});
 }
 
-/// The index is untrusted data: it may only name files in this folder.
+/// The index is untrusted: it may only name files in this folder.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
 }

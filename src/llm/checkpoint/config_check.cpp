@@ -1,4 +1,4 @@
-// What follows from a configuration's numbers.
+// Consistency checks and sizes derived from a configuration.
 #include <algorithm>
 #include <cmath>
 #include <utility>

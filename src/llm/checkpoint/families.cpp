@@ -1,4 +1,4 @@
-// The families of models: each is what it has beside, or instead of, a Llama's values.
+// Model families. Each one is described by its differences from Llama.
 #include <cmath>
 
 #include "anyaccel/error.h"
@@ -13,7 +13,8 @@ void read_llama(const JsonReader& in, const Json&, ModelConfig& config) {
   config.mlp_bias = in.boolean("mlp_bias").value_or(false);
 }
 
-/// `absent`: the window of a file that has no such key; null means none.
+/// Returns the attention window, 0 for none. `absent` is the result if the key is missing; a null
+/// value means none.
 std::int64_t window(const JsonReader& in, const Json& object, std::int64_t absent) {
   if (!object.contains("sliding_window")) return absent;
   return in.integer("sliding_window", 1, kMaxSize).value_or(0);
@@ -27,7 +28,8 @@ void read_mistral(const JsonReader& in, const Json& object, ModelConfig& config)
   see_everywhere(config, window(in, object, 4096));
 }
 
-/// The layers that have a window: what layer_types says, otherwise `usual` of the layer's number.
+/// Sets the window of each layer. `layer_types` decides if the file has it, `usual(layer)`
+/// otherwise.
 template <typename Usual>
 void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config,
                       std::int64_t positions, Usual usual) {
@@ -53,7 +55,7 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   }
 }
 
-/// Layers from max_window_layers on have the window, unless layer_types names each.
+/// Layers from max_window_layers on use the window, unless layer_types lists the layers.
 void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
   const bool used = in.boolean("use_sliding_window").value_or(false);
   const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);
@@ -145,7 +147,7 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
   config.query_key_norm = true;
   if (in.boolean("use_sliding_window").value_or(false))
     see_everywhere(config, window(in, object, 4096));
-  // Files of transformers 5 have Mixtral's name for it.
+  // Files written by transformers 5 use Mixtral's key.
   const auto experts = in.integer("num_local_experts", 0, 65536);
   config.num_experts = experts ? *experts : in.integer("num_experts", 0, 65536).value_or(128);
   config.experts_per_token = in.integer("num_experts_per_tok", 1, 65536).value_or(8);

@@ -1,4 +1,4 @@
-// The families that add a learned vector per position and have LayerNorm.
+// Families with learned position embeddings and LayerNorm.
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {

@@ -26,7 +26,7 @@ constexpr DtypeName kDtypes[] = {
     {"U8", c10::kByte},    {"BOOL", c10::kBool},
 };
 
-constexpr std::size_t kMaxDimensions = 64;  // of torch's kernels
+constexpr std::size_t kMaxDimensions = 64;  // limit of torch's kernels
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what,
                           std::string got = {}, std::string want = {}) {
@@ -58,7 +58,7 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
   if (known == std::end(kDtypes))
     corrupt(path, tensor + " has an unknown dtype", quoted_text(dtype));
   entry.dtype = known->dtype;
-  // Sizes come from outside: every product is checked before it is believed.
+  // The sizes are untrusted: check every product for overflow.
   std::uint64_t bytes = c10::elementSize(entry.dtype);
   if (json["shape"].size() > kMaxDimensions) {
     corrupt(path, tensor + " has too many dimensions", std::to_string(json["shape"].size()),
@@ -145,7 +145,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto options = at::TensorOptions().dtype(entry.dtype);
   void* values = const_cast<std::byte*>(address);
   if (reinterpret_cast<std::uintptr_t>(address) % c10::elementSize(entry.dtype) != 0) {
-    // Old writers did not pad the header; a copy as bytes is aligned.
+    // Old writers did not pad the header. The copy is aligned.
     return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)},
                          at::TensorOptions().dtype(c10::kByte))
         .clone()

@@ -29,7 +29,7 @@ void check_group(const Json& group, const std::string& source) {
   if (!group.is_object()) corrupt_config(source + " is not an object");
   const JsonReader in(group, source);
   const Json* weights = in.object("weights");
-  if (!weights) return;  // only activations
+  if (!weights) return;  // this group quantizes only activations
   const JsonReader of(*weights, source + ".weights");
   want(of, "type", of.string("type").value_or("int"), {"int"});
   want(of, "strategy", of.string("strategy").value_or("tensor"), {"tensor", "channel", "group"});
