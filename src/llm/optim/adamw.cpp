@@ -60,7 +60,7 @@ void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tenso
   }
 }
 
-// Capability, not brand: a device has the fast path when torch has the kernel for it.
+// A device takes the fused path if torch has a kernel for it.
 bool has_fused_kernel(const at::Tensor& parameter) {
   static const auto op =
       c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", "tensor_lr"});
@@ -68,7 +68,7 @@ bool has_fused_kernel(const at::Tensor& parameter) {
                    parameter.scalar_type(), parameter.layout(), parameter.device()));
 }
 
-// 1 - beta^step in fp32. Written as expm1 because 1 - pow() loses four digits in the first steps.
+// 1 - beta^step in float32. Uses expm1, because 1 - pow() loses four digits in the first steps.
 at::Tensor bias_correction(double beta, const at::Tensor& step) {
   if (beta == 0) return at::full({}, 1.0, step.options());
   return step.mul(std::log(beta)).expm1_().neg_();
@@ -174,8 +174,7 @@ void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
-  // The division stays on the device: reading the norm here would stop the device and forbid
-  // capture.
+  // Divide on the device: reading the norm here would synchronize and prevent capture.
   const auto factor = norm.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
 }
