@@ -21,15 +21,15 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t min_step =
-    256;  // of the reach; longer sequences take an eighth of themselves
+// Minimum increment of the reach. Longer sequences use up to an eighth of their length.
+constexpr std::int64_t min_step = 256;
 
 std::string text_of(const std::exception& error) {
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
   return torchs ? torchs->what_without_backtrace() : error.what();
 }
 
-/// Whether something is not there, as opposed to work that failed.
+/// Returns whether the error means that something is unsupported, as opposed to a failure.
 bool is_missing(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   return ours ? ours->code() == ErrorCode::unsupported
@@ -64,8 +64,8 @@ Rotation NextToken::rows_of(const Rotation& table) const {
 const NextToken::Seen& NextToken::seen(std::int64_t window, const at::TensorOptions& options) {
   Seen& seen = seen_[window];
   if (seen.mask.defined()) return seen;
-  // A short window's keys are gathered; where it is most of the reach, looking at all of it costs
-  // less than copies.
+  // Gather the keys of a short window. If the window covers most of the reach, masking is cheaper
+  // than copies.
   const bool gathers = window > 0 && 2 * window < reach_;
   at::Tensor places = at::arange(gathers ? window : reach_, position_.options());
   at::Tensor hidden;
@@ -99,7 +99,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache,
 bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::int64_t length) {
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
-  // A synchronized device's capture keeps all values at once: here each matrix as floats.
+  // Captures on synchronized devices keep all intermediates, here each matrix converted to floats.
   if (weights.quantized && get_accelerator().is_synchronized_device() &&
       !has_integer_ops(weights.embedding))
     return false;
@@ -124,7 +124,7 @@ GraphStep::Work GraphStep::make_work(const ModelConfig& config, RopeTables& rope
 }
 
 void GraphStep::capture(Work& work, const Pass& pass) {
-  // Nothing in the memory that they share outlives a replay, so they may run in any order.
+  // The graphs can share a memory pool, because no intermediate outlives a replay.
   std::optional<GraphPool> pool;
   for (const auto& [key, other] : works_) {
     if (other.graph.state() == Graph::State::captured) pool = other.graph.pool();
@@ -165,7 +165,7 @@ std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConf
   Work& work = found->second;
   set_inputs(id, cache);
   if (work.graph.state() != Graph::State::captured) {
-    get_accelerator().synchronize();  // errors of what came before are no failures of the capture
+    get_accelerator().synchronize();  // earlier errors are not failures of the capture
     try {
       capture(work, pass);
     } catch (const std::exception& error) {
