@@ -18,7 +18,7 @@ struct FoundLayer {
   at::Tensor weight, bias;
 };
 
-/// A weight that two layers share is listed once, as an embedding's where one of them is.
+/// Lists a weight shared by several layers once, as an embedding's if one of them is an embedding.
 std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
   std::vector<FoundLayer> out;
   const auto add = [&](FoundLayer found) {
