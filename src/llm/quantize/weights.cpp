@@ -39,8 +39,8 @@ void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& op
     const auto form = requested_format(weight, pieces, options);
     if (!form) return;
     QuantizedMatrix made = quantize(weight, form->bits, form->group);
-    weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same
-                           // tensor
+    // Frees the floats at the end of this call, unless the embedding shares the tensor.
+    weight = made.weight;
     scales = made.scales;
     weights.quantized = true;
   });
