@@ -14,8 +14,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr const char* kKnown =
-    "[:Age=11.0:]";  // the `tokenizers` library's tables (crate unicode-normalization-alignments)
+// Unicode version of the `tokenizers` library (crate unicode-normalization-alignments).
+constexpr const char* kKnown = "[:Age=11.0:]";
 constexpr int kLongRun = 64;  // ICU's time for consecutive marks is quadratic in their number
 
 const icu::Normalizer2& icu_form(NormalForm form) {

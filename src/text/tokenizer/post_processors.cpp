@@ -1,4 +1,4 @@
-// What frames the ids of one text. Pairs of texts are not encoded here.
+// Special tokens around the ids of a text. Pairs of texts are not supported.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/pipeline.h"
 
@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Ids before and after the text's own, which may stand there more than once.
+/// Ids before and after a text's ids.
 class Template final : public PostProcessor {
  public:
   /// Appends ids, or a placeholder for the text's own ids. Returns false if there are too many.
@@ -102,7 +102,7 @@ std::unique_ptr<PostProcessor> read_post_processor(const TokenizerNode& node) {
   if (type == "Sequence") return std::make_unique<ProcessorSequence>(node);
   if (type == "TemplateProcessing") return read_template(node);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_frame(node);
-  if (type == "ByteLevel") {  // changes offsets alone, which we don't give
+  if (type == "ByteLevel") {  // changes only offsets, which we do not compute
     auto same = std::make_unique<Template>();
     same->add(std::nullopt);
     return same;

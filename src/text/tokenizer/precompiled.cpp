@@ -1,5 +1,5 @@
-// SentencePiece's precompiled map of characters: a double array (darts-clone) over byte strings,
-// and the texts they become.
+// SentencePiece's precompiled character map: a double-array trie (darts-clone) over byte strings,
+// and their replacements.
 #include <algorithm>
 #include <optional>
 
@@ -106,7 +106,7 @@ class Precompiled final : public Normalizer {
       text.limit.check(out.size());
     };
     for (const std::string_view cluster : graphemes(text.text)) {
-      // As the library does: a short cluster becomes what its shortest known beginning becomes.
+      // Like the library: replace a short cluster by the mapping of its shortest known prefix.
       if (cluster.size() < 6) {
         if (const auto mapped = map(cluster)) {
           replace(cluster, *mapped);

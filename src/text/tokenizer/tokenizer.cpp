@@ -117,8 +117,8 @@ std::optional<std::string> Tokenizer::Data::token(std::int64_t id, bool specials
   if (const AddedToken* one = added.find(id))
     return one->special && !specials ? std::nullopt : std::optional(one->text);
   if (const std::string* word = model->vocabulary().word(id)) return *word;
-  if (id >= 0 && id <= kMaxDecodedId)
-    return std::nullopt;  // models have rows for ids that their tokenizer does not define
+  // Models may have embedding rows for ids that the tokenizer does not define.
+  if (id >= 0 && id <= kMaxDecodedId) return std::nullopt;
   throw Error(ErrorCode::invalid_argument, "Tokenizer::decode",
               {.what = "token id out of range",
                .got = std::to_string(id),

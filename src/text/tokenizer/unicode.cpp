@@ -18,9 +18,8 @@ bool in_category(char32_t c, std::uint32_t mask) {
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0;
 }
 
-// The `tokenizers` library reads several tables of its own, of other versions of Unicode than
-// ICU's: what is newer than a table is not in its categories. Where a category was changed since,
-// the character is named.
+// The `tokenizers` library has its own tables, of other Unicode versions than ICU's. Exclude
+// characters that are newer than a table, and list those whose category has changed since.
 constexpr int kCategories = 8;  // crate unicode_categories
 constexpr int kMarks = 9;       // crate unicode-normalization-alignments: marks
 
