@@ -1,4 +1,4 @@
-// Making values, and what can be asked of them: attributes, items, slices, elements.
+// Creation of values, and access to attributes, items, slices and elements.
 #include <algorithm>
 
 #include "text/chat/operations.h"
@@ -10,7 +10,7 @@ namespace anyaccel::llm::chat {
 namespace {
 
 using Integer = std::int64_t;
-constexpr std::size_t kValueBytes = 64;  // of a text beside its bytes
+constexpr std::size_t kValueBytes = 64;  // overhead of a text
 
 void check_data(const Context& context, const Value& value) {
   if (!value.is_data())
@@ -43,7 +43,7 @@ Value method(const std::string& name) {
   render_error(context.line, quoted(*object.as<Undefined>()->name) + " is undefined");
 }
 
-/// Python's slice.indices: the places that are taken, in order.
+/// Like Python's slice.indices().
 struct Range {
   Integer start, stop, step;
 };

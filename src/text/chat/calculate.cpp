@@ -1,4 +1,4 @@
-// Arithmetic, in 64 bits, and what + and * do with texts and lists.
+// 64-bit arithmetic, and the operators + and * for texts and lists.
 #include <cmath>
 
 #include "text/chat/operations.h"
@@ -72,7 +72,7 @@ Value real(const Context& context, const std::string& op, double a, double b) {
   return op == "%" ? rest : std::floor((a - rest) / b + 0.5);
 }
 
-/// A text or list so many times.
+/// Repeats a text or list.
 Value repeat(const Context& context, const Value& value, Integer times) {
   if (times < 0) times = 0;
   const std::size_t one =

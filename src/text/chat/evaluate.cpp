@@ -121,7 +121,7 @@ Value Interpreter::call(const Expression& node, Scope& scope) {
     function = evaluate(called, scope);
   }
   if (const Undefined* missing = function.as<Undefined>()) {
-    // What Jinja would call here is none of ours, or is nowhere.
+    // Jinja may have such a function, or it does not exist.
     outside_subset(node.line, "the function " + quoted(*missing->name));
   }
   const Function* found = function.function();

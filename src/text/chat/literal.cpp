@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// The code after \x, \u or \U, or up to three octal digits; moves `place` behind it.
+/// Parses the code after \x, \u or \U, or up to three octal digits, and moves `place` past it.
 char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t digits, int base,
                       int line) {
   std::uint32_t code = 0;
@@ -25,7 +25,7 @@ char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t dig
   return code;
 }
 
-/// Bytes of `digits` and single underscores between them.
+/// Length of a run of digits with single underscores between them.
 std::size_t digits_length(std::string_view text) {
   std::size_t length = 0;
   while (length < text.size() &&
@@ -54,7 +54,7 @@ std::string string_literal(std::string_view inside, int line) {
       out += inside[i++];
       continue;
     }
-    const char c = inside[i + 1];  // a string that ends has something there
+    const char c = inside[i + 1];  // in range: a terminated string does not end with a backslash
     i += 2;
     constexpr std::string_view kLetters = "nrtbfav\\'\"", kValues = "\n\r\t\b\f\a\v\\'\"";
     if (const std::size_t known = kLetters.find(c); known != std::string_view::npos) {

@@ -20,7 +20,7 @@ class Given {
         const Names& names)
       : context_(context), called_(called), values_(bind(context, called, arguments, names)) {}
   const std::optional<Value>& operator[](std::size_t i) const { return values_[i]; }
-  /// Nothing where it is none or not given.
+  /// Returns nothing if the argument is None or missing.
   std::optional<std::string> text(std::size_t i) const {
     if (!values_[i] || values_[i]->is_none()) return std::nullopt;
     return text_argument(context_, called_, *values_[i]);
@@ -193,7 +193,7 @@ Value call_method(const Context& context, const Value& object, const std::string
                   const Arguments& arguments) {
   if (const std::string* text = object.text()) return text_method(context, *text, name, arguments);
   if (const Dict* dict = object.dict()) return dict_method(context, *dict, name, arguments);
-  const auto& values = arguments.values;  // of loop.cycle
+  const auto& values = arguments.values;  // arguments of loop.cycle()
   if (values.empty()) render_error(context.line, "cycle() has no arguments");
   return values[object.loop()->index % values.size()];
 }

@@ -15,7 +15,7 @@ ExpressionPtr make(Kind kind, int line, std::string text = {}) {
       Expression{.kind = kind, .line = line, .text = std::move(text)});
 }
 
-/// Adds an operand, or the mark of one that is left out.
+/// Adds an operand, or null for an omitted one.
 void add(Expression& node, ExpressionPtr child) {
   if (child) node.depth = std::max(node.depth, child->depth + 1);
   if (node.depth > kMaxDepth)

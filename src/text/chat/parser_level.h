@@ -1,4 +1,4 @@
-// How deep the parser may go.
+// The parser's nesting limit.
 #pragma once
 
 #include "text/chat/errors.h"
@@ -6,7 +6,7 @@
 
 namespace anyaccel::llm::chat {
 
-/// One level of nesting while it lives.
+/// Adds a level of nesting during its lifetime.
 class Parser::Level {
  public:
   static constexpr int kMax = 100;

@@ -9,7 +9,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-constexpr int kMaxDepth = 96;  // more than JSON that is read
+constexpr int kMaxDepth = 96;  // more than parse_json() accepts
 
 int checked_depth(int inner) {
   if (inner < kMaxDepth) return inner + 1;
