@@ -19,7 +19,7 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
-/// Throws for input that the parser accepts: deep nesting, and duplicate keys, of which it silently
+/// Rejects input that the parser accepts: deep nesting, and duplicate keys, of which it silently
 /// keeps the last. A parser callback could check the same, but visits all siblings for each object.
 template <typename J>
 class Check final : public nlohmann::json_sax<J> {
