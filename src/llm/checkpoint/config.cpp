@@ -36,7 +36,7 @@ void check_as_file(const ModelConfig& config, const std::string& source) {
   try {
     config.check();
   } catch (const Error& error) {
-    corrupt_config(source + " contradicts itself: " + error.what());
+    corrupt_config(source + " is inconsistent: " + error.what());
   }
 }
 
@@ -118,9 +118,9 @@ std::string ModelConfig::to_json() const {
       (rope.type != RopeType::standard && rope.type != RopeType::linear &&
        rope.type != RopeType::dynamic && rope.type != RopeType::llama3)) {
     throw Error(ErrorCode::unsupported, "ModelConfig::to_json",
-                {.what = "this model cannot be written",
+                {.what = "cannot save a model of this family",
                  .got = model_type,
-                 .want = "what `anyaccel train` makes"});
+                 .want = "a model created by `anyaccel train`"});
   }
   Json out;
   out["architectures"] = {"LlamaForCausalLM"};

@@ -36,7 +36,7 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   const auto layers = static_cast<std::size_t>(config.num_layers);
   const Json* types = in.has("layer_types") ? &object["layer_types"] : nullptr;
   if (types && (!types->is_array() || types->size() != layers)) {
-    corrupt_config(in.source() + ": layer_types is not a list of one name per layer");
+    corrupt_config(in.source() + ": layer_types is not a list with one name per layer");
   }
   for (std::size_t i = 0; i < layers; ++i) {
     bool slides = false;
@@ -77,7 +77,10 @@ void read_qwen3(const JsonReader& in, const Json& object, ModelConfig& config) {
 void read_phi3(const JsonReader& in, const Json& object, ModelConfig& config) {
   config.fused_weights = true;
   if (config.rope.type != RopeType::standard && config.rope.type != RopeType::longrope) {
-    unsupported_config(in.source(), "rope type", "of a phi3", "default or longrope");
+    // In the order of RopeType.
+    constexpr const char* kNames[] = {"default", "linear", "dynamic", "llama3", "yarn", "longrope"};
+    unsupported_config(in.source(), "rope type of a phi3 model",
+                       kNames[static_cast<std::size_t>(config.rope.type)], "default or longrope");
   }
   see_everywhere(config, window(in, object, 0));
 }
@@ -159,7 +162,8 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
     config.expert_layers.push_back((i + 1) % step == 0);
   if (!in.has("mlp_only_layers")) return;
   const Json& dense = object["mlp_only_layers"];
-  if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is not a list of layers");
+  if (!dense.is_array())
+    corrupt_config(in.source() + ": mlp_only_layers is not a list of layer numbers");
   for (const Json& item : dense) {
     const Json one = {{"mlp_only_layers", item}};
     const auto layer =

@@ -51,7 +51,7 @@ void read_yarn(const JsonReader& in, RopeConfig& rope) {
 
 std::vector<double> read_factors(const JsonReader& in, const Json& object, const char* key,
                                  std::size_t pairs) {
-  const std::string want = ": rope type longrope needs a \"" + std::string(key) + "\" of " +
+  const std::string want = ": rope type longrope requires \"" + std::string(key) + "\" with " +
                            std::to_string(pairs) + " numbers above 0";
   if (!in.has(key) || !object[key].is_array() || object[key].size() != pairs)
     corrupt_config(in.source() + want);
@@ -97,7 +97,7 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
   const bool needed = rope.type != RopeType::longrope;
   if (factor ? *factor < 1.0 || *factor > kMaxFactor : needed) {
     corrupt_config(outer.source() + ": rope type " + quoted_text(type) +
-                   " needs a \"factor\" of 1 to 65536");
+                   " requires a \"factor\" from 1 to 65536");
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";
@@ -131,7 +131,7 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
       rope.theta = parameters.number("rope_theta").value_or(rope.theta);
       rope.partial = parameters.number("partial_rotary_factor").value_or(rope.partial);
       if (!(rope.partial > 0 && rope.partial <= 1)) {
-        corrupt_config(in.source() + ": partial_rotary_factor must be above 0, at most 1");
+        corrupt_config(in.source() + ": partial_rotary_factor must be above 0 and at most 1");
       }
       read_scaling(in, parameters, *object, rope, config, defaults.original_positions);
       break;

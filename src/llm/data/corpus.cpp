@@ -91,7 +91,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                 {.what = "there is too little text",
                  .got = std::to_string(total) + " bytes, of which a tenth is held out",
                  .want = "at least " + std::to_string(20 * needed),
-                 .hint = "give more --data or a shorter --context"});
+                 .hint = "pass more --data or a shorter --context"});
   }
   return corpus;
 }
@@ -146,9 +146,9 @@ fs::path default_data() {
     if (fs::is_directory(folder / "ATen", ignored)) return folder;
   }
   throw Error(ErrorCode::not_found, "load_data",
-              {.what = "LibTorch's C++ headers, the default text, are not on this machine",
+              {.what = "cannot find LibTorch's C++ headers, the default text",
                .got = candidates.front().string(),
-               .hint = "give text files with --data"});
+               .hint = "pass text files with --data"});
 }
 
 Corpus load_default_corpus(std::int64_t context, Headers headers) {

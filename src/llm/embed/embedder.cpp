@@ -78,7 +78,7 @@ Ids Embedder::State::encode(const std::string& text) const {
                                     [&](auto id) { return id < 0 || id >= config.vocab_size; });
   if (unknown != ids.end()) {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
-                {.what = "the tokenizer gives an id that is outside the model's vocabulary",
+                {.what = "the tokenizer returned an id outside the model's vocabulary",
                  .got = std::to_string(*unknown),
                  .want = "0.." + std::to_string(config.vocab_size - 1)});
   }

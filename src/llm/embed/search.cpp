@@ -56,7 +56,7 @@ std::vector<Passage> read_passages(const std::filesystem::path& folder, std::siz
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(ErrorCode::not_found, "read_passages",
-                {.what = "the text folder is not there",
+                {.what = "cannot find the text folder",
                  .got = folder.string(),
                  .want = "a folder of text files"});
   }
@@ -73,7 +73,7 @@ std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& quer
     std::ostringstream got;
     got << "vectors " << vectors.sizes() << ", query " << query.sizes() << ", top " << top;
     throw Error(ErrorCode::invalid_argument, "nearest",
-                {.what = "these cannot be compared",
+                {.what = "cannot compare the query with the vectors",
                  .got = got.str(),
                  .want = "vectors [rows, dimension], query [dimension], top 1 or more"});
   }

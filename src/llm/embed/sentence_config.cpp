@@ -73,7 +73,7 @@ fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
     corrupt_config(in.source() +
-                   ": a module's path is not a folder next to it: " + quoted_text(path));
+                   ": a module's path does not name a subfolder: " + quoted_text(path));
   }
   return folder / path;
 }
@@ -99,7 +99,7 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
     if (i >= std::size(kOrder) || kind != kOrder[i]) {
       throw Error(ErrorCode::unsupported, "load_config",
                   {.what = path.string() + ": this module is not supported",
-                   .got = quoted_text(kind) + " at place " + std::to_string(i),
+                   .got = quoted_text(kind) + " at position " + std::to_string(i),
                    .want = "Transformer, Pooling and optionally Normalize, in this order"});
     }
     const fs::path inside = module_folder(folder, in);

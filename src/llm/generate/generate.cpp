@@ -42,8 +42,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
   const Model& model = sequence.model();
   if (options.speculation.draft && model.ranks() > 1) {
     throw Error(ErrorCode::unsupported, "generate",
-                {.what = "a draft model beside a model that several ranks hold together",
-                 .hint = "guess by prompt lookup, or use one rank"});
+                {.what = "a draft model is not supported for a model split among ranks",
+                 .hint = "use prompt lookup or a single rank"});
   }
   Drafter guesser(options.speculation);
   Generation answer(model.config(), data_->tokenizer, prompt, options, on_text);
@@ -92,7 +92,7 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
                 {.what = what,
                  .got = got,
                  .want = want,
-                 .hint = "take a draft model with the model's tokenizer"});
+                 .hint = "use a draft model with the same tokenizer"});
   };
   if (model.size() != draft.size()) {
     fail("the draft model has a different vocabulary", std::to_string(draft.size()) + " tokens",

@@ -43,7 +43,8 @@ void warn_of_the_rest(const JsonReader& in, const Json& object) {
     if (in.has(key) && object[key] != value)
       ignored += (ignored.empty() ? "" : ", ") + std::string(key);
   }
-  if (!ignored.empty()) log(LogLevel::warning, in.source() + ": not applied: " + ignored);
+  if (!ignored.empty())
+    log(LogLevel::warning, in.source() + ": ignoring unsupported options: " + ignored);
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
   try {
     slot.step = make(weights, config);
   } catch (const Error& error) {
-    log(LogLevel::warning, std::string("new tokens are computed the slow way: ") + error.what());
+    log(LogLevel::warning,
+        std::string("generation is slower without the op inference_decode: ") + error.what());
   }
   return slot.step.get();
 }

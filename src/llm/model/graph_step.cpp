@@ -43,9 +43,8 @@ DecodeWay decode_way() {
   if (name == "auto") return DecodeWay::automatic;
   if (name == "graph") return DecodeWay::graph;
   if (name == "plain") return DecodeWay::plain;
-  throw Error(
-      ErrorCode::invalid_argument, "ANYACCEL_DECODE",
-      {.what = "no way to compute a new token", .got = name, .want = "auto, graph or plain"});
+  throw Error(ErrorCode::invalid_argument, "ANYACCEL_DECODE",
+              {.what = "unknown value", .got = name, .want = "auto, graph or plain"});
 }
 
 NextToken::NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
@@ -134,8 +133,8 @@ void GraphStep::capture(Work& work, const Pass& pass) {
   logits_.copy_(pass(next, id_));
   scope.end();
   ++captures_;
-  log(LogLevel::debug, "the pass over a new token was captured, for up to " +
-                           std::to_string(work.reach) + " positions");
+  log(LogLevel::debug,
+      "captured the pass over a new token for up to " + std::to_string(work.reach) + " positions");
 }
 
 std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConfig& config,
@@ -191,7 +190,7 @@ void GraphStep::set_inputs(const at::Tensor& id, KvCache& cache) {
 void GraphStep::give_up(LogLevel level, const std::exception& error) {
   owner_->no_graphs = true;
   works_.clear();
-  log(level, "new tokens are computed op by op and not as a graph: " + text_of(error));
+  log(level, "computing new tokens op by op instead of with a graph: " + text_of(error));
 }
 
 }  // namespace anyaccel::llm

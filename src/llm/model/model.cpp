@@ -147,10 +147,9 @@ at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
 void Model::save(const std::filesystem::path& folder) const {
   if (ranks() > 1)
     throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "this is one rank's part of a model"});
+                {.what = "cannot save one rank's part of a model"});
   if (state_->weights.quantized) {
-    throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "the weights are integers, which are not written"});
+    throw Error(ErrorCode::unsupported, "Model::save", {.what = "cannot save quantized weights"});
   }
   std::filesystem::create_directories(folder);
   AtomicFile config(folder / "config.json");

@@ -74,7 +74,7 @@ struct Splits {
 
   void add(const std::string& name, const Role& role, ShardStyle style) {
     if (style != role.style && style != ShardStyle::replicated) {
-      bad_plan(name, "cannot be split so", to_string(style),
+      bad_plan(name, "does not support this style", to_string(style),
                role.block == Block::none ? "replicated"
                                          : std::string(to_string(role.style)) + " or replicated");
     }
@@ -82,7 +82,7 @@ struct Splits {
     auto& block = split[static_cast<std::size_t>(role.block)];
     const bool now = style != ShardStyle::replicated;
     if (block && *block != now) {
-      bad_plan(name, "is not split as the others that it works with", to_string(style),
+      bad_plan(name, "is not split like the other weights of its block", to_string(style),
                now ? "replicated" : to_string(role.style));
     }
     block = now;
@@ -244,7 +244,7 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
         tensor.parts = parts_of(config, role, name, share);
         for (int other = 0; other < size; ++other) {
           if (parts_of(config, role, name, {other, size, share.unit}).front().count == 0) {
-            bad_plan(name, "has nothing for some of the ranks", std::to_string(size) + " ranks",
+            bad_plan(name, "is too small for this number of ranks", std::to_string(size) + " ranks",
                      "fewer");
           }
         }

@@ -46,7 +46,7 @@ bool prepare(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder.parent_path(), failed);
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    warn(folder.string() + " cannot be made: " + std::generic_category().message(errno));
+    warn(folder.string() + " cannot be created: " + std::generic_category().message(errno));
     return false;
   }
   struct stat info {};
@@ -116,7 +116,7 @@ struct Found {
 
 [[noreturn]] void unfit(const std::string& name) {
   throw Error(ErrorCode::corrupt, "model cache",
-              {.what = "the tensor " + name + " does not fit the model"});
+              {.what = "tensor " + name + " does not match the model"});
 }
 
 void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tensor& weight,
@@ -188,7 +188,7 @@ bool QuantizedFile::load(Weights& weights) const {
     log(LogLevel::info, "model cache: read " + path_.string());
     return true;
   } catch (const std::exception& error) {
-    warn(path_.string() + " is damaged and made again: " + error.what());
+    warn(path_.string() + " is corrupt and will be recreated: " + error.what());
     return false;
   }
 }
@@ -212,7 +212,7 @@ void QuantizedFile::save(Weights& weights) const {
     file.commit();
     make_room(path_.parent_path());
   } catch (const std::exception& error) {
-    warn("nothing was kept: " + std::string(error.what()));
+    warn("cannot save the weights: " + std::string(error.what()));
   }
 }
 

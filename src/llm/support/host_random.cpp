@@ -47,7 +47,7 @@ void HostRandom::set_state(const at::Tensor& state) {
     generator_.set_state(state);
   } catch (const std::exception& error) {
     throw Error(ErrorCode::corrupt, "HostRandom::set_state",
-                {.what = std::string("saved generator state does not fit: ") + error.what()});
+                {.what = std::string("cannot restore the saved generator state: ") + error.what()});
   }
 }
 

@@ -24,7 +24,7 @@ at::Tensor checked(const SafetensorsFile& file, const std::string& name, const a
   if (!file.contains(name)) corrupt(file.path().string() + " lacks tensor " + quoted_text(name));
   at::Tensor tensor = file.tensor(name);
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != like.scalar_type()) {
-    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not fit the model");
+    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not match the model");
   }
   return tensor;
 }
@@ -100,7 +100,7 @@ void load_run(const fs::path& folder, const RunState& state) {
   for (const auto* metadata : {&file.metadata(), &checkpoint.metadata()}) {
     const auto it = metadata->find("step");
     if (it == metadata->end() || it->second != step) {
-      corrupt(folder.string() + ": model, optimizer and trainer state are not of the same step");
+      corrupt(folder.string() + ": model, optimizer and trainer state are from different steps");
     }
   }
   AdamW::State moments;

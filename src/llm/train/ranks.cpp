@@ -14,9 +14,9 @@ namespace anyaccel::llm {
 BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
   if (batch < size) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option batch-size is out of range: it is the batch of all ranks together",
+                {.what = "option batch-size is out of range: it counts the sequences of all ranks",
                  .got = std::to_string(batch),
-                 .want = std::to_string(size) + " or more, a sequence for each rank"});
+                 .want = std::to_string(size) + " or more, one sequence per rank"});
   }
   const std::int64_t part = batch / size;
   const std::int64_t larger = batch % size;  // number of ranks with one more sequence
@@ -68,10 +68,10 @@ void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source
       at::tensor(static_cast<std::int64_t>(fingerprint), at::TensorOptions().dtype(at::kLong));
   group_->broadcast(number, 0);
   if (static_cast<std::uint64_t>(number.item<std::int64_t>()) == fingerprint) return;
-  throw Error(
-      ErrorCode::invalid_argument, "train",
-      {.what = "the data of rank " + std::to_string(rank()) + " are not those of rank 0: " + source,
-       .hint = "give every host the same files"});
+  throw Error(ErrorCode::invalid_argument, "train",
+              {.what = "the data of rank " + std::to_string(rank()) +
+                       " differ from those of rank 0: " + source,
+               .hint = "use the same files on every host"});
 }
 
 bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {

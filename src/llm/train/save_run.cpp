@@ -42,7 +42,7 @@ void check_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorCode::io, "save_checkpoint",
-                {.what = "cannot make " + folder.string() + ": " + error.message()});
+                {.what = "cannot create " + folder.string() + ": " + error.message()});
   }
   const AtomicFile removed_again(folder / "model.safetensors");
 }

@@ -44,7 +44,7 @@ TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
                 {.what = "option graph: a captured step cannot wait for other ranks",
                  .got = std::to_string(ranks.size()) + " ranks",
                  .want = "1",
-                 .hint = "leave it out; it changes no result"});
+                 .hint = "omit it; the results are the same"});
   }
   if (given.resume) {
     const std::string text =
@@ -108,7 +108,7 @@ struct Trainer::Impl {
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
         throw Error(ErrorCode::invalid_argument, "resume",
-                    {.what = "the data are not those of the saved run: " + corpus.source,
+                    {.what = "the data differ from those of the saved run: " + corpus.source,
                      .hint = "pass the same --data, or start over without --resume"});
       }
       if (ranks.first()) load_run(options.out, run_state());
@@ -189,10 +189,10 @@ struct Trainer::Impl {
   void check_dtype() const {
     if (options.dtype != c10::kFloat &&
         !get_accelerator().dtype_support(options.dtype).computable) {
-      throw Error(ErrorCode::unsupported, "train",
-                  {.what = "the accelerator '" + get_accelerator().name() +
-                           "' does not compute in this dtype",
-                   .got = dtype_name(options.dtype)});
+      throw Error(
+          ErrorCode::unsupported, "train",
+          {.what = "the accelerator '" + get_accelerator().name() + "' does not support this dtype",
+           .got = dtype_name(options.dtype)});
     }
   }
 
@@ -200,8 +200,8 @@ struct Trainer::Impl {
     if (!ranks.all_have(optimizer.parameters()) && same_weights) {
       same_weights = false;
       if (ranks.first())
-        log(LogLevel::warning, "train: the weights are not the same on all ranks after step " +
-                                   std::to_string(progress.step) + "; those of rank 0 are saved");
+        log(LogLevel::warning, "train: the weights differ between ranks after step " +
+                                   std::to_string(progress.step) + "; saving those of rank 0");
     }
     if (ranks.first()) save_run(options.out, run_state());
   }

@@ -10,7 +10,7 @@ namespace {
 using Integer = std::int64_t;
 
 [[noreturn]] void overflow(const Context& context) {
-  outside_subset(context.line, "a number beyond 64 bits");
+  outside_subset(context.line, "an integer that exceeds 64 bits");
 }
 
 void check_divisor(const Context& context, bool zero) {
@@ -118,7 +118,7 @@ Value calculate(const Context& context, const std::string& op, const Value& a, c
 
 Value negative(const Context& context, const Value& a) {
   if (!a.is_number())
-    render_error(context.line, std::string("no negative of a value of type ") + a.type());
+    render_error(context.line, std::string("cannot negate a value of type ") + a.type());
   return a.is_integer() ? whole(context, "-", 0, a.integer()) : Value(-a.number());
 }
 

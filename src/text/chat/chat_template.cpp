@@ -76,7 +76,7 @@ std::string ChatTemplate::apply_json(std::string_view text) const {
   if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
     throw Error(
         ErrorCode::corrupt, "ChatTemplate",
-        {.what = "the variables are no JSON object with a list of messages",
+        {.what = "the variables are not a JSON object with a list of messages",
          .want = "for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
   }
   Pairs variables = data_->variables;

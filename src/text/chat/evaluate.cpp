@@ -23,8 +23,7 @@ Value Interpreter::evaluate(const Expression& node, Scope& scope) {
       Arguments pairs;
       for (std::size_t i = 0; i < node.children.size(); i += 2) {
         const Value key = operand(i);
-        if (!key.text())
-          outside_subset(node.line, std::string("a dict's key of type ") + key.type());
+        if (!key.text()) outside_subset(node.line, std::string("a dict key of type ") + key.type());
         pairs.keywords.emplace_back(*key.text(), operand(i + 1));
       }
       return call_global(context, {.kind = Function::Kind::make_dict, .name = "dict"}, pairs);

@@ -56,7 +56,7 @@ Value tojson(const FilterCall& call) {
   if (given[2] && !given[2]->is_none()) {
     const List* pair = given[2]->list();
     if (!pair || pair->items.size() != 2)
-      render_error(call.context.line, "tojson wants two separators");
+      render_error(call.context.line, "tojson requires two separators");
     style.item_separator = text_argument(call.context, "tojson", pair->items[0]);
     style.key_separator = text_argument(call.context, "tojson", pair->items[1]);
   }
@@ -79,7 +79,7 @@ Value string_filter(const FilterCall& call) {
 Value abs_filter(const FilterCall& call) {
   call.bind({});
   if (!call.input.is_number())
-    render_error(call.context.line, std::string("abs wants a number, got ") + call.input.type());
+    render_error(call.context.line, std::string("abs requires a number, got ") + call.input.type());
   return call.input.number() < 0 ? negative(call.context, call.input) : call.input;
 }
 

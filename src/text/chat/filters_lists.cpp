@@ -60,7 +60,7 @@ Value map(const FilterCall& call) {
   std::vector<Value> out;
   if (arguments.values.empty()) {
     const auto given = call.bind({"attribute", "default"});
-    if (!given[0]) render_error(call.context.line, "map wants a filter or an attribute");
+    if (!given[0]) render_error(call.context.line, "map requires a filter or an attribute");
     for (const Value& one : elements(call.context, call.input)) {
       const Value value = by_path(call.context, one, *given[0]);
       out.push_back(value.is_undefined() && given[1] ? *given[1] : value);
@@ -125,14 +125,15 @@ Value items(const FilterCall& call) {
   call.bind({});
   if (call.input.is_undefined()) return make_list(call.context, {});
   if (!call.input.dict())
-    render_error(call.context.line, std::string("items wants a dict, got ") + call.input.type());
+    render_error(call.context.line, std::string("items requires a dict, got ") + call.input.type());
   return call_method(call.context, call.input, "items", {});
 }
 
 Value dictsort(const FilterCall& call) {
   call.bind({});
   if (!call.input.dict())
-    render_error(call.context.line, std::string("dictsort wants a dict, got ") + call.input.type());
+    render_error(call.context.line,
+                 std::string("dictsort requires a dict, got ") + call.input.type());
   std::vector<std::pair<std::string, Value>> keyed;
   for (const Value& pair :
        elements(call.context, call_method(call.context, call.input, "items", {}))) {

@@ -17,7 +17,7 @@ using CaseMap = std::unique_ptr<UCaseMap, decltype(&ucasemap_close)>;
 void check(UErrorCode status) {
   if (U_FAILURE(status)) {
     throw Error(ErrorCode::internal, "ChatTemplate",
-                {.what = "ICU failed to change letters", .got = u_errorName(status)});
+                {.what = "ICU failed to convert the case of a text", .got = u_errorName(status)});
   }
 }
 

@@ -115,7 +115,7 @@ void Lexer::root() {
 
 void Lexer::comment() {
   const std::size_t end = rest().find("#}");
-  if (end == std::string::npos) syntax_error(line_, "a comment has no end");
+  if (end == std::string::npos) syntax_error(line_, "unterminated comment");
   const char sign = sign_before(end);
   skip(end + 2);
   trim(sign, true);
@@ -136,7 +136,7 @@ void Lexer::tag(bool block) {
   open_.clear();
   skip_space();
   while (!tag_end(block)) {
-    if (place_ >= text_.size()) syntax_error(line_, "a tag has no end");
+    if (place_ >= text_.size()) syntax_error(line_, "unterminated tag");
     token();
     skip_space();
   }
@@ -146,7 +146,7 @@ void Lexer::token() {
   const char c = rest().front();
   if (c == '"' || c == '\'') {
     const std::size_t length = string_literal_length(rest());
-    if (length == 0) syntax_error(line_, "a string has no end");
+    if (length == 0) syntax_error(line_, "unterminated string");
     add(TokenKind::string, string_literal(rest().substr(1, length - 2), line_));
     return skip(length);
   }

@@ -20,7 +20,8 @@ char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t dig
   const auto [stop, status] = std::from_chars(begin, end, code, base);
   const bool complete = base == 8 || static_cast<std::size_t>(stop - begin) == digits;
   if (status != std::errc() || !complete || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-    syntax_error(line, "a string has a wrong escape " + quoted(text.substr(place - 2, digits + 2)));
+    syntax_error(line,
+                 "a string has the invalid escape " + quoted(text.substr(place - 2, digits + 2)));
   place += static_cast<std::size_t>(stop - begin);
   return code;
 }
@@ -112,7 +113,7 @@ NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int li
                           ? std::from_chars(plain.data(), plain.data() + plain.size(), out.integer)
                           : std::from_chars(plain.data(), plain.data() + plain.size(), out.number);
   if (parsed.ec != std::errc())
-    outside_subset(line, "the number " + quoted(plain) + ", beyond what 64 bits hold,");
+    outside_subset(line, "the number " + quoted(plain) + ", which does not fit in 64 bits,");
   return out;
 }
 

@@ -12,7 +12,7 @@ class Parser::Level {
   static constexpr int kMax = 100;
   explicit Level(Parser& parser) : parser_(parser) {
     if (parser_.depth_ >= kMax)
-      syntax_error(parser_.here().line, "tags or brackets are nested too deep");
+      syntax_error(parser_.here().line, "tags or brackets are nested too deeply");
     ++parser_.depth_;
   }
   ~Level() { --parser_.depth_; }

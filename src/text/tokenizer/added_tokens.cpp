@@ -68,7 +68,7 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
     if (token.normalized && normalizer) normalize(*normalizer, word, node);
     if ((bytes += word.text.size()) > kMaxAddedBytes) {
       node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) +
-                       " MiB in all");
+                       " MiB in total");
     }
     if (!word.text.empty()) {
       token.text = word.text;  // like the library, decode the normalized form, too

@@ -48,12 +48,12 @@ std::optional<TokenIds> special_ids(const TokenizerNode& node, const std::string
   const TokenizerNode tokens = node.child("special_tokens");
   const TokenizerNode token = tokens.child(name.c_str());
   const SortedJson* ids = token.array("ids");
-  if (!ids) token.corrupt("there are no ids");
+  if (!ids) token.corrupt("missing \"ids\"");
   TokenIds out;
   for (const SortedJson& id : *ids) {
     if (!id.is_number_integer() || id.get<double>() < 0 ||
         id.get<double>() > static_cast<double>(kMaxTokenId)) {
-      token.corrupt("an id belongs to no token");
+      token.corrupt("a token id is out of range");
     }
     out.push_back(id.get<std::int64_t>());
   }
@@ -68,7 +68,7 @@ std::unique_ptr<PostProcessor> read_template(const TokenizerNode& node) {
       if (!out->add(special_ids(node, part.child("SpecialToken").required_string("id"))))
         part.unsupported("a template with too many tokens");
     } else if (part.has("Sequence")) {
-      if (has_text) part.unsupported("a template that has its text twice");
+      if (has_text) part.unsupported("a template that contains its text twice");
       out->add(std::nullopt);
       has_text = true;
     } else {

@@ -89,7 +89,7 @@ class Precompiled final : public Normalizer {
     if (!bytes) node.corrupt("precompiled_charsmap is not base64");
     const std::size_t size = bytes->size() < 4 ? 0 : read_u32(*bytes, 0);
     if (bytes->size() < 4 || size % 4 != 0 || size > bytes->size() - 4) {
-      node.corrupt("precompiled_charsmap is cut short");
+      node.corrupt("precompiled_charsmap is truncated");
     }
     for (std::size_t at = 4; at < size + 4; at += 4) units_.push_back(read_u32(*bytes, at));
     texts_ = bytes->substr(size + 4);

@@ -93,12 +93,12 @@ std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_vie
   std::size_t searches = 0;
   while (from <= text.size()) {
     if (++searches % 16 == 0 && std::chrono::steady_clock::now() > until)
-      fail("it backtracks too far and takes too long");
+      fail("it backtracks too much and takes too long");
     const int code = onig_search_with_param(compiled_->regex, begin, end, begin + from, end,
                                             region.get(), ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) break;
     if (code < 0)
-      fail((backtracks(code) ? "it backtracks too far: " : "") + message_of(code, nullptr));
+      fail((backtracks(code) ? "it backtracks too much: " : "") + message_of(code, nullptr));
     const auto first = static_cast<std::size_t>(region->beg[0]),
                last = static_cast<std::size_t>(region->end[0]);
     if (first == last && last == last_end) {  // ignore an empty match at the end of the last one

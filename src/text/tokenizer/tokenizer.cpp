@@ -101,7 +101,7 @@ std::vector<std::int64_t> Tokenizer::encode_up_to(std::string_view text,
   const auto framing = static_cast<std::int64_t>(frame.size());
   if (max_tokens < framing) {
     throw Error(ErrorCode::invalid_argument, "Tokenizer::encode_up_to",
-                {.what = "there is no room for the tokens that frame a text",
+                {.what = "max_tokens is too small for the special tokens around a text",
                  .got = std::to_string(max_tokens),
                  .want = "at least " + std::to_string(framing)});
   }

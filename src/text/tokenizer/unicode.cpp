@@ -104,7 +104,7 @@ std::vector<std::string_view> graphemes(std::string_view text) {
       utext_close);
   if (!breaks) status = U_MISSING_RESOURCE_ERROR;
   if (U_SUCCESS(status)) ubrk_setUText(breaks.get(), source.get(), &status);
-  check_icu(status, "grapheme clusters");
+  check_icu(status, "cannot find grapheme clusters");
   std::int32_t begin = 0;
   for (std::int32_t end = ubrk_next(breaks.get()); end != UBRK_DONE;
        end = ubrk_next(breaks.get())) {
