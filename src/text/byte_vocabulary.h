@@ -7,7 +7,7 @@ namespace anyaccel::llm {
 
 /// Token that ends a document.
 constexpr std::uint16_t kEndOfText = 256;
-/// Number of tokens of the vocabulary.
+/// Number of tokens in the vocabulary.
 constexpr int kByteVocabulary = 257;
 
 }  // namespace anyaccel::llm

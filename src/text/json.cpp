@@ -19,7 +19,7 @@ std::string excerpt(const J& value) {
   return printable_text(value.dump(-1, ' ', false, J::error_handler_t::replace), 200);
 }
 
-/// Throws for input that the parser accepts: deep nesting, and duplicate keys, of which it silently
+/// Rejects input that the parser accepts: deep nesting, and duplicate keys, of which it silently
 /// keeps the last. A parser callback could check the same, but visits all siblings for each object.
 template <typename J>
 class Check final : public nlohmann::json_sax<J> {
@@ -63,7 +63,7 @@ class Check final : public nlohmann::json_sax<J> {
   bool enter() {
     if (++depth_ <= limits_.max_depth) return true;
     throw Error(ErrorCode::corrupt, kWhere,
-                {.what = "JSON of " + source_ + " is nested too deep",
+                {.what = "JSON of " + source_ + " is nested too deeply",
                  .want = "at most " + std::to_string(limits_.max_depth) + " levels"});
   }
   const std::string& source_;
@@ -94,7 +94,7 @@ template <typename J>
 J object_only(J value, const std::string& source) {
   if (!value.is_object()) {
     throw Error(ErrorCode::corrupt, kWhere,
-                {.what = source + " holds no JSON object", .got = excerpt(value)});
+                {.what = source + " is not a JSON object", .got = excerpt(value)});
   }
   return value;
 }
@@ -128,7 +128,7 @@ const J* BasicJsonReader<J>::find(const std::string& key) const {
 template <typename J>
 void BasicJsonReader<J>::fail(const std::string& key, const J& value, const char* want) const {
   throw Error(ErrorCode::corrupt, kWhere,
-              {.what = source_ + ": wrong value of " + quoted_text(key),
+              {.what = source_ + ": wrong value for " + quoted_text(key),
                .got = excerpt(value),
                .want = want});
 }
@@ -143,7 +143,7 @@ std::optional<std::int64_t> BasicJsonReader<J>::integer(const std::string& key, 
                                                         std::int64_t high) const {
   const J* value = find(key);
   if (!value) return std::nullopt;
-  const std::string want = "a whole number in " + std::to_string(low) + ".." + std::to_string(high);
+  const std::string want = "an integer in " + std::to_string(low) + ".." + std::to_string(high);
   const bool fits = value->is_number_unsigned() ? value->template get<std::uint64_t>() <=
                                                       static_cast<std::uint64_t>(INT64_MAX)
                                                 : value->is_number_integer();

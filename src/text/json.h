@@ -1,5 +1,4 @@
-// Reading JSON that somebody else wrote: bounded in size and depth, and every complaint names the
-// file.
+// Reads untrusted JSON with bounded size and depth. Every error names the file.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ using Json = nlohmann::ordered_json;
 /// vocabularies.
 using SortedJson = nlohmann::json;
 
-/// Limits for JSON text. Deeper or larger input is `corrupt`. The defaults are for a model's
-/// settings.
+/// Limits for JSON text. Larger or deeper input is `corrupt`. The defaults are for a model's
+/// configuration files.
 struct JsonLimits {
   std::size_t max_bytes = std::size_t{32} << 20;
   int max_depth = 64;
@@ -28,22 +27,22 @@ struct JsonLimits {
 /// For files that list a model's tokens or tensors.
 inline constexpr JsonLimits kLargeJson{.max_bytes = std::size_t{256} << 20};
 
-/// Parses `text`. Throws `corrupt` naming `source` for anything that is not one JSON value, is
-/// beyond the limits, or has a key twice in one object.
+/// Parses `text`. Throws `corrupt` naming `source` unless the text is a single JSON value within
+/// the limits and without duplicate keys.
 ANYACCEL_API Json parse_json(std::string_view text, const std::string& source,
                              const JsonLimits& limits = {});
 
-/// The JSON object in a file. Throws `not_found`, `io` or `corrupt`.
+/// Reads a file that contains a JSON object. Throws `not_found`, `io` or `corrupt`.
 ANYACCEL_API Json read_json_object(const std::filesystem::path& path,
                                    const JsonLimits& limits = {});
 SortedJson read_sorted_json_object(const std::filesystem::path& path,
                                    const JsonLimits& limits = {});
-/// Like read_sorted_json_object(), for a text.
+/// Like read_sorted_json_object(), for text in memory.
 SortedJson parse_sorted_json_object(std::string_view text, const std::string& source,
                                     const JsonLimits& limits = {});
 
-/// An object's values by type. Wrong types and values out of range are `corrupt`, naming file and
-/// key; a key whose value is null counts as absent.
+/// Typed access to an object's values. Wrong types and values out of range are `corrupt` errors
+/// that name file and key. A null value counts as absent.
 template <typename J>
 class BasicJsonReader {
  public:
@@ -56,11 +55,11 @@ class BasicJsonReader {
   std::optional<double> number(const std::string& key) const;
   std::optional<bool> boolean(const std::string& key) const;
   std::optional<std::string> string(const std::string& key) const;
-  /// The value, which must be an object; nothing when absent.
+  /// Returns the value, which must be an object; null if absent.
   const J* object(const std::string& key) const;
-  /// The value, which must be an array; nothing when absent.
+  /// Returns the value, which must be an array; null if absent.
   const J* array(const std::string& key) const;
-  /// integer() of a key that must be there.
+  /// Like integer(), for a required key.
   std::int64_t required_integer(const std::string& key, std::int64_t low, std::int64_t high) const;
   const std::string& source() const { return source_; }
 

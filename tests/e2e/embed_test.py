@@ -128,7 +128,7 @@ class SmallModels(EmbedCase):
         self.fails(f"{embed} --text x --batch-size 0", "batch size", status=2)
         self.fails(f"{embed} --file {self.folder}/none", "cannot read", "none")
         self.fails(f"{embed} --text x --npy {self.folder}/none/x.npy", "none/x.npy")
-        self.fails(f"search --model {self.model} --folder {self.folder}/none --query x", "text folder is not there")
+        self.fails(f"search --model {self.model} --folder {self.folder}/none --query x", "cannot find the text folder")
         os.mkdir(os.path.join(self.folder, "bare"))
         self.fails(f"search --model {self.model} --folder {self.folder}/bare --query x", "no text in the folder")
         self.sentence(("mean",), True)

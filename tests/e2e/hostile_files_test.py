@@ -177,7 +177,7 @@ class HostileFiles(SmallModelTest):
         write_json(self.path("config.json"), config)
         with open(self.path("chat_template.jinja"), "w", encoding="utf-8") as file:
             file.write("{{ raise_exception('" + escape + "x" * 20000 + "') }}")
-        self.refused(f"generate --model {self.model} --prompt a -n 1", "refuses these messages", status=2)
+        self.refused(f"generate --model {self.model} --prompt a -n 1", "rejects these messages", status=2)
         with open(self.path("chat_template.jinja"), "w", encoding="utf-8") as file:
             file.write("{% " + escape + " %}")
         self.refused(f"generate --model {self.model} --prompt a -n 1", r'"\x1b]0;"')

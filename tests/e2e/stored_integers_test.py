@@ -223,7 +223,7 @@ class StoredIntegers(unittest.TestCase):
         # Fails if weights of an unsupported format are accepted, or the error does not name the
         # supported ones.
         _, stored = self.write("gptq")
-        self.refused(stored, "integers already", status=2, more="--quantize int8")
+        self.refused(stored, "already quantized", status=2, more="--quantize int8")
         for config, words in ((dict(GPTQ, bits=3), ("bits", "4 or 8")), (dict(GPTQ, checkpoint_format="marlin"), ("marlin", "gptq_v2")),
                               ({"quant_method": "bitsandbytes"}, ("bitsandbytes", "gptq, awq, compressed-tensors")),
                               ({"quant_method": "awq", "bits": 4, "version": "gemv"}, ("gemv", "gemm")),

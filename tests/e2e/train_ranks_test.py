@@ -90,7 +90,7 @@ class TrainRanks(SmallModelTest):
         self.assertEqual(self.result(self.train("none", "--steps 1", 3))["steps"], 1)
         state = json.loads(pathlib.Path(self.path("none"), "trainer_state.json").read_text())
         self.assertEqual(state["options"]["batch_size"], 3)
-        for options, text in (("--batch-size 1", "batch-size is out of range: it is the batch of all ranks together; got 1, want 2 or more"),
+        for options, text in (("--batch-size 1", "batch-size is out of range: it counts the sequences of all ranks; got 1, want 2 or more"),
                               ("--graph", "option graph"), ("--bucket-cap-mb 0", "bucket-cap-mb")):
             done = self.train("wrong", f"--steps 1 {options}", 2)
             self.assertIn(text, done.stderr)

@@ -42,7 +42,7 @@ def test_scopes_nest():
     with pytest.raises(ZeroDivisionError), scope:
         1 / 0
     assert a.current_stream() == base
-    with pytest.raises(anyaccel.Error, match="left more often"):
+    with pytest.raises(anyaccel.Error, match="exited more often"):
         scope.__exit__(None, None, None)
 
 

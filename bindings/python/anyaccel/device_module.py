@@ -246,7 +246,7 @@ class _Generators:
 
     def __getitem__(self, index):
         if not -len(self) <= index < len(self):
-            raise IndexError(f"there are {len(self)} devices, got index {index}")
+            raise IndexError(f"device index out of range; got {index}, want below {len(self)}")
         return self._accelerator.default_generator(index % len(self))
 
 

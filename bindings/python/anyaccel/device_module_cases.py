@@ -43,7 +43,7 @@ def _module():
 
 def _need_two_devices():
     if get_accelerator().device_count() < 2:
-        raise Skip("wants 2 devices")
+        raise Skip("requires 2 devices")
 
 
 def _device(index):
@@ -66,7 +66,7 @@ def _equal(got, want, what):
 @case("required")
 def torch_finds_the_module():
     name = get_accelerator().device_type()
-    assert torch.get_device_module(name) is _module(), "torch.get_device_module() gives another module"
+    assert torch.get_device_module(name) is _module(), "torch.get_device_module() returns another module"
 
 
 @case("required")
@@ -83,7 +83,7 @@ def names_that_change_results_exist():
     if torch._C._get_privateuse1_backend_name() == get_accelerator().device_type():
         names += ("get_amp_supported_dtype", )
     missing = [name for name in names if not hasattr(module, name)]
-    assert not missing, f"the module lacks {', '.join(missing)}, and torch then takes a default that may change results"
+    assert not missing, f"the module lacks {', '.join(missing)}, so torch uses defaults that may change results"
 
 
 @case("required")
@@ -233,7 +233,7 @@ def devices_of_other_types_are_refused():
             what("meta:0")
         except (ValueError, RuntimeError, get_accelerator_error()):
             continue
-        raise AssertionError(f"{what.__name__}('meta:0') takes a device of another type for its own")
+        raise AssertionError(f"{what.__name__}('meta:0') accepts a device of another type")
 
 
 def get_accelerator_error():
@@ -267,7 +267,7 @@ def saved_tensors_come_back_to_their_device():
         back = torch.load(file)
         expected = _device(0) if there.device.type in _torch.SAVED_WITHOUT_INDEX else there.device
         _equal(back.device, expected, "the device of a loaded tensor")
-        assert torch.equal(back.cpu(), there.cpu()), "a saved tensor comes back with other values"
+        assert torch.equal(back.cpu(), there.cpu()), "a saved tensor has different values after it is loaded"
 
 
 @case("recommended")

@@ -32,7 +32,7 @@ def describe(builder):
     given = list(builder.include_paths()) if _gives(cls, "include_paths") else []
     includes = [_below_root(cls, folder) for folder in builder.strip_empty_entries(given + _prefixed(builder, "_include"))]
     if not sources:
-        raise make_error("invalid_argument", cls.__name__, "sources() names none")
+        raise make_error("invalid_argument", cls.__name__, "sources() returns no files")
     folder = os.path.commonpath([os.path.dirname(source) for source in sources] + includes)
     below = [os.path.relpath(path, folder) for path in sources]
     nvcc = " ".join(builder.nvcc_args())

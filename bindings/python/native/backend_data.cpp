@@ -22,7 +22,7 @@ bool set(const std::string& key, const char* name, T& field, const py::handle& v
 
 [[noreturn]] void fail_unknown_key(const std::string& what, const std::string& key) {
   throw Error(ErrorCode::invalid_argument, "Backend",
-              {.what = what + " have no such field",
+              {.what = "unknown field in " + what,
                .got = "'" + key + "'",
                .hint = "see docs/reference/python-backend.md"});
 }

@@ -46,7 +46,7 @@ class Scope {
   std::unique_ptr<Guard> leave() {
     if (guards_.empty())
       throw Error(ErrorCode::invalid_state, "__exit__",
-                  {.what = "the scope was left more often than entered"});
+                  {.what = "the scope was exited more often than entered"});
     auto guard = std::move(guards_.back());
     guards_.pop_back();
     return guard;

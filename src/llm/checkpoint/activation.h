@@ -7,7 +7,7 @@
 namespace anyaccel::llm {
 
 /// Returns the activation named by `key`, or by `absent` if the file has no such key. Throws
-/// `unsupported` for names that we do not know, whether or not transformers knows them.
+/// `unsupported` for other names, including those that only transformers supports.
 Activation read_activation(const JsonReader& in, const char* key, const char* absent);
 
 /// Returns the name to write to config.json.

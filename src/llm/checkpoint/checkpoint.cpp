@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
               {.what = what, .got = std::move(got), .want = std::move(want)});
 }
 
-/// The index is untrusted data: it may only name files in this folder.
+/// The index is untrusted: it may only name files in this folder.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && fs::path(name).filename() == name;
 }
@@ -48,7 +48,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   std::map<std::string, std::shared_ptr<SafetensorsFile>> opened;
   for (const auto& [name, file] : map->items()) {
     if (!file.is_string() || !is_file_name(file.get_ref<const std::string&>())) {
-      corrupt(index.string() + ": bad file name for tensor " + quoted_text(name),
+      corrupt(index.string() + ": invalid file name for tensor " + quoted_text(name),
               printable_text(file.dump(), 200), "the name of a file in this folder");
     }
     auto& shard = opened[file.get<std::string>()];
@@ -58,7 +58,7 @@ Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
     }
     if (!shard->contains(name))
       corrupt(shard->path().string() + " lacks tensor " + quoted_text(name) +
-              " although the index says that it is there");
+              ", which the index lists");
     where_[name] = shard.get();
   }
 }
@@ -77,7 +77,7 @@ at::Tensor Checkpoint::tensor(const std::string& name, at::IntArrayRef shape) co
   at::Tensor tensor = it->second->tensor(name);
   if (tensor.sizes() != shape) {
     corrupt(it->second->path().string() + ": tensor " + quoted_text(name) + " has the wrong shape",
-            shortened_list(tensor.sizes()), shortened_list(shape) + " as config.json says");
+            shortened_list(tensor.sizes()), shortened_list(shape) + ", as in config.json");
   }
   return tensor;
 }

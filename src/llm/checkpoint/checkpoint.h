@@ -1,5 +1,5 @@
-// The tensors of a Hugging Face folder: model.safetensors, or shards behind
-// model.safetensors.index.json.
+// The tensors of a Hugging Face folder: model.safetensors, or the shards that
+// model.safetensors.index.json lists.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace anyaccel::llm {
 
-/// Reads tensors by name, whatever file they are in. Thread-safe once made.
+/// Reads tensors by name, from whichever file contains them. Thread-safe after construction.
 class Checkpoint {
  public:
   /// Throws `not_found` if the folder or its weights are missing, and `corrupt` or `io` as
@@ -20,14 +20,14 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& folder);
 
   bool contains(const std::string& name) const { return where_.count(name) != 0; }
-  /// Returns a host tensor of the file's dtype. Throws `corrupt`, naming the tensor and both
-  /// shapes, if it is missing or has another shape.
+  /// Returns a host tensor with the file's dtype. Throws `corrupt` if the tensor is missing or has
+  /// another shape; the error names the tensor and both shapes.
   at::Tensor tensor(const std::string& name, at::IntArrayRef shape) const;
   /// Like tensor(), but throws `corrupt` for a dtype that is not floating-point.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
   /// Returns the tensor without checking its shape.
   at::Tensor tensor(const std::string& name) const;
-  /// Of the first file.
+  /// Metadata of the first file.
   const std::map<std::string, std::string>& metadata() const { return files_.front()->metadata(); }
 
  private:

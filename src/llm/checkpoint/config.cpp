@@ -36,7 +36,7 @@ void check_as_file(const ModelConfig& config, const std::string& source) {
   try {
     config.check();
   } catch (const Error& error) {
-    corrupt_config(source + " contradicts itself: " + error.what());
+    corrupt_config(source + " is inconsistent: " + error.what());
   }
 }
 
@@ -58,7 +58,7 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
   finish_file_group(folder);
   const auto path = folder / "config.json";
   ModelConfig config = model_config(read_json_object(path), path.string());
-  // Chat models end their turns with ids that only this file has.
+  // Only this file lists all ids with which chat models end their turns.
   const auto generation = folder / "generation_config.json";
   std::error_code ignored;
   if (!std::filesystem::exists(generation, ignored)) return config;
@@ -72,8 +72,8 @@ ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
 ModelConfig model_config(const Json& object, const std::string& source) {
   const JsonReader in(object, source);
   const Family& family = find_family(in, object);
-  stored_config(object,
-                source);  // weights of a form that is not read are told before anything else is
+  // Reject unsupported weight formats before any other key.
+  stored_config(object, source);
   ModelConfig config;
   config.model_type = family.model_type;
   config.vocab_size = in.required_integer("vocab_size", 1, kMaxSize);
@@ -118,9 +118,9 @@ std::string ModelConfig::to_json() const {
       (rope.type != RopeType::standard && rope.type != RopeType::linear &&
        rope.type != RopeType::dynamic && rope.type != RopeType::llama3)) {
     throw Error(ErrorCode::unsupported, "ModelConfig::to_json",
-                {.what = "this model cannot be written",
+                {.what = "cannot save a model of this family",
                  .got = model_type,
-                 .want = "what `anyaccel train` makes"});
+                 .want = "a model created by `anyaccel train`"});
   }
   Json out;
   out["architectures"] = {"LlamaForCausalLM"};
@@ -148,7 +148,7 @@ std::string ModelConfig::to_json() const {
     parameters["original_max_position_embeddings"] = rope.original_max_positions;
   }
   out["rope_parameters"] = parameters;
-  out["rope_theta"] = rope.theta;  // transformers before 5 looks here
+  out["rope_theta"] = rope.theta;  // transformers before version 5 reads this key
   if (rope.type != RopeType::standard) out["rope_scaling"] = parameters;
   if (bos_token_id >= 0) out["bos_token_id"] = bos_token_id;
   if (eos_token_ids.size() == 1) out["eos_token_id"] = eos_token_ids[0];

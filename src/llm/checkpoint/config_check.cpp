@@ -1,4 +1,4 @@
-// What follows from a configuration's numbers.
+// Consistency checks and sizes derived from a configuration.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -26,12 +26,12 @@ void ModelConfig::check() const {
       fail(std::string(name) + " must be positive", std::to_string(value), "1 or more");
   }
   if (num_heads % num_kv_heads != 0) {
-    fail("attention heads must be a multiple of key-value heads",
+    fail("num_heads must be a multiple of num_kv_heads",
          std::to_string(num_heads) + " and " + std::to_string(num_kv_heads), "a multiple");
   }
   const auto rotated = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial);
   if (!learned_positions && (rotated < 2 || rotated % 2 != 0)) {
-    fail("head_dim must be even to be rotated", std::to_string(rotated),
+    fail("the number of rotated values per head must be even", std::to_string(rotated),
          "an even number of values");
   }
   if (embedding_size < 0 || position_offset < 0) {
@@ -40,21 +40,22 @@ void ModelConfig::check() const {
   }
   if (!expert_layers.empty() && (num_experts < 1 || expert_size < 1 || experts_per_token < 1 ||
                                  experts_per_token > num_experts)) {
-    fail("experts per token must be among the experts", std::to_string(experts_per_token),
+    fail("experts_per_token is out of range", std::to_string(experts_per_token),
          "1.." + std::to_string(num_experts));
   }
   if (!expert_layers.empty() && expert_layers.size() != static_cast<std::size_t>(num_layers)) {
-    fail("expert_layers must be one per layer", std::to_string(expert_layers.size()),
+    fail("expert_layers must have one entry per layer", std::to_string(expert_layers.size()),
          std::to_string(num_layers));
   }
   if (!windows.empty() && windows.size() != static_cast<std::size_t>(num_layers)) {
-    fail("windows must be one per layer", std::to_string(windows.size()),
+    fail("windows must have one entry per layer", std::to_string(windows.size()),
          std::to_string(num_layers));
   }
   if (!(rms_norm_eps > 0))
     fail("rms_norm_eps must be positive", std::to_string(rms_norm_eps), "above 0");
   if (!(std::isfinite(initializer_range) && initializer_range >= 0))
-    fail("initializer_range must be a number", std::to_string(initializer_range), "0 or more");
+    fail("initializer_range must be finite and not negative", std::to_string(initializer_range),
+         "0 or more");
   if (!(std::isfinite(rope.theta) && rope.theta > 0))
     fail("rope_theta must be positive", std::to_string(rope.theta), "above 0");
   for (const std::int64_t id : eos_token_ids) {

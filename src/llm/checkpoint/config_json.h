@@ -1,4 +1,4 @@
-// config.json as it was read.
+// Reading of config.json: families, their keys and their defaults.
 #pragma once
 
 #include <string>
@@ -8,35 +8,34 @@
 
 namespace anyaccel::llm {
 
-constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< of any size in the file
+constexpr std::int64_t kMaxSize = std::int64_t{1} << 31;  ///< maximum of any size in the file
 
-/// What ModelConfig::read() makes of the file's content; `source` is named in errors.
+/// Converts the content of config.json. Errors name `source`.
 ModelConfig model_config(const Json& object, const std::string& source);
 
-/// One of these two ends the reading of a file that is well formed but not ours to run, or makes no
-/// sense.
+/// Throws `unsupported`: the file is well-formed, but the value of `key` is not supported.
 [[noreturn]] void unsupported_config(const std::string& source, const std::string& key,
                                      const std::string& got, const std::string& want);
 [[noreturn]] void corrupt_config(const std::string& what);
 
-/// What transformers takes where config.json leaves a value out.
+/// Values that transformers uses for keys missing from config.json.
 struct FamilyDefaults {
   std::int64_t max_positions = 2048;
-  std::int64_t num_kv_heads = 0;  ///< 0: as many as heads
+  std::int64_t num_kv_heads = 0;  ///< 0: same as num_heads
   std::int64_t head_dim = 0;      ///< 0: hidden_size / heads
   double rms_norm_eps = 1e-6;
   bool tied = false;
   double rope_theta = 10000.0;
-  std::int64_t original_positions =
-      0;  ///< original_max_position_embeddings; 0: what the rotation's object says
-  std::int64_t inner_factor = 0;  ///< intermediate size by hidden sizes; 0: the file must have it
-  bool partial_rotation = false;  ///< no default: whether partial_rotary_factor may be below 1
+  /// Value of original_max_position_embeddings; 0: the value in the rope object.
+  std::int64_t original_positions = 0;
+  std::int64_t inner_factor = 0;  ///< intermediate_size / hidden_size; 0: required key
+  bool partial_rotation = false;  ///< whether partial_rotary_factor may be below 1
   const char* activation = "silu";
-  std::int64_t bos_token_id = -1;  ///< if the vocabulary has one
+  std::int64_t bos_token_id = -1;  ///< ignored if outside the vocabulary
   std::int64_t eos_token_id = -1;
 };
 
-/// What a family calls the values that all have.
+/// Names of the keys that all families have.
 struct FamilyKeys {
   const char* hidden = "hidden_size";
   const char* inner = "intermediate_size";
@@ -47,13 +46,13 @@ struct FamilyKeys {
   const char* activation = "hidden_act";
 };
 
-/// A model_type and what it alone has.
+/// A model_type with its defaults, its key names and the function that reads its own keys.
 struct Family {
   const char* model_type;
-  const char* architecture;  ///< the only one of its classes that is run
+  const char* architecture;  ///< the only supported architecture of this model_type
   FamilyDefaults defaults;
-  void (*read)(const JsonReader& in, const Json& object,
-               ModelConfig& config);  ///< after what all families share
+  /// Called after the keys that all families share have been read.
+  void (*read)(const JsonReader& in, const Json& object, ModelConfig& config);
   FamilyKeys keys = {};
 };
 
@@ -61,12 +60,13 @@ struct Family {
 void read_gpt2(const JsonReader& in, const Json& object, ModelConfig& config);
 void read_opt(const JsonReader& in, const Json& object, ModelConfig& config);
 
-/// What `rope_parameters`, `rope_scaling` and `rope_theta` say; max_positions and head_dim must be
-/// known.
+/// Reads `rope_parameters`, `rope_scaling` and `rope_theta`. Uses `config.max_positions` and
+/// `config.head_dim`, which must be set.
 RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
                      const FamilyDefaults& defaults);
 
-/// Throws `unsupported` naming model_type or architecture when they are none of ours.
+/// Returns the family of a model. Throws `unsupported` for an unknown model_type or architecture
+/// and names it.
 const Family& find_family(const JsonReader& in, const Json& object);
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,4 @@
-// The families of models: each is what it has beside, or instead of, a Llama's values.
+// Model families. Each one is described by its differences from Llama.
 #include <cmath>
 
 #include "anyaccel/error.h"
@@ -13,7 +13,8 @@ void read_llama(const JsonReader& in, const Json&, ModelConfig& config) {
   config.mlp_bias = in.boolean("mlp_bias").value_or(false);
 }
 
-/// `absent`: the window of a file that has no such key; null means none.
+/// Returns the attention window, 0 for none. `absent` is the result if the key is missing; a null
+/// value means none.
 std::int64_t window(const JsonReader& in, const Json& object, std::int64_t absent) {
   if (!object.contains("sliding_window")) return absent;
   return in.integer("sliding_window", 1, kMaxSize).value_or(0);
@@ -27,14 +28,15 @@ void read_mistral(const JsonReader& in, const Json& object, ModelConfig& config)
   see_everywhere(config, window(in, object, 4096));
 }
 
-/// The layers that have a window: what layer_types says, otherwise `usual` of the layer's number.
+/// Sets the window of each layer. `layer_types` decides if the file has it, `usual(layer)`
+/// otherwise.
 template <typename Usual>
 void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& config,
                       std::int64_t positions, Usual usual) {
   const auto layers = static_cast<std::size_t>(config.num_layers);
   const Json* types = in.has("layer_types") ? &object["layer_types"] : nullptr;
   if (types && (!types->is_array() || types->size() != layers)) {
-    corrupt_config(in.source() + ": layer_types is not a list of one name per layer");
+    corrupt_config(in.source() + ": layer_types is not a list with one name per layer");
   }
   for (std::size_t i = 0; i < layers; ++i) {
     bool slides = false;
@@ -53,7 +55,7 @@ void read_layer_types(const JsonReader& in, const Json& object, ModelConfig& con
   }
 }
 
-/// Layers from max_window_layers on have the window, unless layer_types names each.
+/// Layers from max_window_layers on use the window, unless layer_types lists the layers.
 void read_qwen_windows(const JsonReader& in, const Json& object, ModelConfig& config) {
   const bool used = in.boolean("use_sliding_window").value_or(false);
   const auto first = in.integer("max_window_layers", 0, kMaxSize).value_or(28);
@@ -75,7 +77,10 @@ void read_qwen3(const JsonReader& in, const Json& object, ModelConfig& config) {
 void read_phi3(const JsonReader& in, const Json& object, ModelConfig& config) {
   config.fused_weights = true;
   if (config.rope.type != RopeType::standard && config.rope.type != RopeType::longrope) {
-    unsupported_config(in.source(), "rope type", "of a phi3", "default or longrope");
+    // In the order of RopeType.
+    constexpr const char* kNames[] = {"default", "linear", "dynamic", "llama3", "yarn", "longrope"};
+    unsupported_config(in.source(), "rope type of a phi3 model",
+                       kNames[static_cast<std::size_t>(config.rope.type)], "default or longrope");
   }
   see_everywhere(config, window(in, object, 0));
 }
@@ -145,7 +150,7 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
   config.query_key_norm = true;
   if (in.boolean("use_sliding_window").value_or(false))
     see_everywhere(config, window(in, object, 4096));
-  // Files of transformers 5 have Mixtral's name for it.
+  // Files written by transformers 5 use Mixtral's key.
   const auto experts = in.integer("num_local_experts", 0, 65536);
   config.num_experts = experts ? *experts : in.integer("num_experts", 0, 65536).value_or(128);
   config.experts_per_token = in.integer("num_experts_per_tok", 1, 65536).value_or(8);
@@ -157,7 +162,8 @@ void read_qwen3_moe(const JsonReader& in, const Json& object, ModelConfig& confi
     config.expert_layers.push_back((i + 1) % step == 0);
   if (!in.has("mlp_only_layers")) return;
   const Json& dense = object["mlp_only_layers"];
-  if (!dense.is_array()) corrupt_config(in.source() + ": mlp_only_layers is not a list of layers");
+  if (!dense.is_array())
+    corrupt_config(in.source() + ": mlp_only_layers is not a list of layer numbers");
   for (const Json& item : dense) {
     const Json one = {{"mlp_only_layers", item}};
     const auto layer =

@@ -1,4 +1,4 @@
-// The families that add a learned vector per position and have LayerNorm.
+// Families with learned position embeddings and LayerNorm.
 #include "llm/checkpoint/config_json.h"
 
 namespace anyaccel::llm {
@@ -8,8 +8,8 @@ namespace {
 void read_learned(const JsonReader& in, ModelConfig& config) {
   config.num_kv_heads = config.num_heads;
   if (config.hidden_size % config.num_heads != 0) {
-    corrupt_config(in.source() + ": a hidden size of " + std::to_string(config.hidden_size) +
-                   " can not be divided by " + std::to_string(config.num_heads) + " heads");
+    corrupt_config(in.source() + ": the hidden size " + std::to_string(config.hidden_size) +
+                   " is not a multiple of the " + std::to_string(config.num_heads) + " heads");
   }
   config.head_dim = config.hidden_size / config.num_heads;
   config.rope = {};

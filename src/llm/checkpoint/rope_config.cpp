@@ -1,4 +1,4 @@
-// How positions are rotated, as config.json says it in any of its ways (transformers'
+// Rotary position settings in all forms that config.json has used (transformers'
 // modeling_rope_utils).
 #include <cmath>
 #include <utility>
@@ -11,12 +11,14 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr double kMaxFactor = 65536;  // the context, its product with a size, stays a whole number
+// Keeps the context length, a size times this factor, within the integers that a double represents
+// exactly.
+constexpr double kMaxFactor = 65536;
 
 constexpr std::pair<const char*, RopeType> kTypes[] = {
     {"default", RopeType::standard}, {"linear", RopeType::linear}, {"dynamic", RopeType::dynamic},
     {"llama3", RopeType::llama3},    {"yarn", RopeType::yarn},     {"longrope", RopeType::longrope},
-    {"su", RopeType::longrope}};  // what Phi-3's first files called it
+    {"su", RopeType::longrope}};  // name in the first Phi-3 files
 
 double positive(const JsonReader& in, const char* key, double otherwise) {
   const double value = in.number(key).value_or(otherwise);
@@ -49,7 +51,7 @@ void read_yarn(const JsonReader& in, RopeConfig& rope) {
 
 std::vector<double> read_factors(const JsonReader& in, const Json& object, const char* key,
                                  std::size_t pairs) {
-  const std::string want = ": rope type longrope needs a \"" + std::string(key) + "\" of " +
+  const std::string want = ": rope type longrope requires \"" + std::string(key) + "\" with " +
                            std::to_string(pairs) + " numbers above 0";
   if (!in.has(key) || !object[key].is_array() || object[key].size() != pairs)
     corrupt_config(in.source() + want);
@@ -95,12 +97,12 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
   const bool needed = rope.type != RopeType::longrope;
   if (factor ? *factor < 1.0 || *factor > kMaxFactor : needed) {
     corrupt_config(outer.source() + ": rope type " + quoted_text(type) +
-                   " needs a \"factor\" of 1 to 65536");
+                   " requires a \"factor\" from 1 to 65536");
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  // As transformers does it: a family that has this value beside the others takes it, or its
-  // default, from there alone.
+  // Like transformers: the value next to the other keys takes precedence over the value in the rope
+  // object. So does the default of a family that has one.
   const std::int64_t inside = in.integer(kOriginal, 1, kMaxSize).value_or(config.max_positions);
   rope.original_max_positions = outer.integer(kOriginal, 1, kMaxSize)
                                     .value_or(original_positions > 0 ? original_positions : inside);
@@ -121,7 +123,7 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
   rope.partial = in.number("partial_rotary_factor").value_or(1.0);
   for (const char* key : {"rope_parameters", "rope_scaling"}) {
     if (const Json* object = in.object(key)) {
-      // Families whose layers with a window turn otherwise have one entry for each kind.
+      // Families that rotate their windowed layers differently have one entry per layer type.
       const JsonReader outer(*object, in.source() + ", " + key);
       if (object->contains("full_attention")) object = outer.object("full_attention");
       if (!object) break;
@@ -129,7 +131,7 @@ RopeConfig read_rope(const JsonReader& in, const ModelConfig& config,
       rope.theta = parameters.number("rope_theta").value_or(rope.theta);
       rope.partial = parameters.number("partial_rotary_factor").value_or(rope.partial);
       if (!(rope.partial > 0 && rope.partial <= 1)) {
-        corrupt_config(in.source() + ": partial_rotary_factor must be above 0, at most 1");
+        corrupt_config(in.source() + ": partial_rotary_factor must be above 0 and at most 1");
       }
       read_scaling(in, parameters, *object, rope, config, defaults.original_positions);
       break;

@@ -26,15 +26,16 @@ constexpr DtypeName kDtypes[] = {
     {"U8", c10::kByte},    {"BOOL", c10::kBool},
 };
 
-constexpr std::size_t kMaxDimensions = 64;  // of torch's kernels
+constexpr std::size_t kMaxDimensions = 64;  // limit of torch's kernels
 
 [[noreturn]] void corrupt(const std::filesystem::path& path, const std::string& what,
                           std::string got = {}, std::string want = {}) {
-  throw Error(ErrorCode::corrupt, "load_safetensors",
-              {.what = path.string() + ": " + what,
-               .got = std::move(got),
-               .want = std::move(want),
-               .hint = "the file is truncated or not a safetensors file; fetch or save it again"});
+  throw Error(
+      ErrorCode::corrupt, "load_safetensors",
+      {.what = path.string() + ": " + what,
+       .got = std::move(got),
+       .want = std::move(want),
+       .hint = "the file is truncated or not a safetensors file; download or save it again"});
 }
 
 std::uint64_t little_endian(const std::byte* bytes) {
@@ -58,7 +59,7 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
   if (known == std::end(kDtypes))
     corrupt(path, tensor + " has an unknown dtype", quoted_text(dtype));
   entry.dtype = known->dtype;
-  // Sizes come from outside: every product is checked before it is believed.
+  // The sizes are untrusted: check every product for overflow.
   std::uint64_t bytes = c10::elementSize(entry.dtype);
   if (json["shape"].size() > kMaxDimensions) {
     corrupt(path, tensor + " has too many dimensions", std::to_string(json["shape"].size()),
@@ -67,16 +68,17 @@ TensorEntry read_entry(const std::filesystem::path& path, const std::string& nam
   for (const Json& size : json["shape"]) {
     if (!size.is_number_unsigned() ||
         size.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) {
-      corrupt(path, tensor + " has a bad shape", printable_text(json["shape"].dump(), 200));
+      corrupt(path, tensor + " has an invalid shape", printable_text(json["shape"].dump(), 200));
     }
     entry.shape.push_back(size.get<std::int64_t>());
     if (__builtin_mul_overflow(bytes, size.get<std::uint64_t>(), &bytes)) {
-      corrupt(path, tensor + " has an impossible shape", printable_text(json["shape"].dump(), 200));
+      corrupt(path, tensor + " has a shape whose size overflows",
+              printable_text(json["shape"].dump(), 200));
     }
   }
   const Json& offsets = json["data_offsets"];
   if (!offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
-    corrupt(path, tensor + " has bad offsets");
+    corrupt(path, tensor + " has invalid offsets");
   entry.begin = offsets[0].get<std::size_t>();
   entry.end = offsets[1].get<std::size_t>();
   if (entry.begin > entry.end || entry.end - entry.begin != bytes) {
@@ -96,7 +98,7 @@ void check_layout(const std::filesystem::path& path,
   std::size_t position = 0;
   for (const auto& [begin, entry] : order) {
     if (begin < position)
-      corrupt(path, "tensor " + quoted_text(entry->first) + " overlaps another one");
+      corrupt(path, "tensor " + quoted_text(entry->first) + " overlaps another tensor");
     if (begin > position) corrupt(path, "unused bytes before tensor " + quoted_text(entry->first));
     position = entry->second.end;
   }
@@ -120,7 +122,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
   const std::string_view text(reinterpret_cast<const char*>(file_->data()) + 8, header);
   const Json json =
       parse_json(text, path.string() + ", header", {.max_bytes = kMaxHeader, .max_depth = 8});
-  if (!json.is_object()) corrupt(path, "header is no JSON object");
+  if (!json.is_object()) corrupt(path, "header is not a JSON object");
   data_offset_ = 8 + header;
   for (const auto& [name, value] : json.items()) {
     if (name != "__metadata__") {
@@ -145,7 +147,7 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto options = at::TensorOptions().dtype(entry.dtype);
   void* values = const_cast<std::byte*>(address);
   if (reinterpret_cast<std::uintptr_t>(address) % c10::elementSize(entry.dtype) != 0) {
-    // Old writers did not pad the header; a copy as bytes is aligned.
+    // Old writers did not pad the header. The copy is aligned.
     return at::from_blob(values, {static_cast<std::int64_t>(entry.end - entry.begin)},
                          at::TensorOptions().dtype(c10::kByte))
         .clone()

@@ -1,4 +1,4 @@
-// The safetensors format: named tensors in one file, a JSON header in front of raw values.
+// The safetensors format: a JSON header followed by the raw values of named tensors.
 // Format: https://github.com/huggingface/safetensors (README, "Format").
 #pragma once
 
@@ -21,31 +21,32 @@ class AtomicFile;
 
 namespace anyaccel::llm {
 
-/// Where one tensor lies in a file.
+/// Dtype, shape and position of one tensor in a file.
 struct TensorEntry {
   c10::ScalarType dtype;
   std::vector<std::int64_t> shape;
-  std::size_t begin;  ///< from the end of the header
+  std::size_t begin;  ///< offset from the end of the header
   std::size_t end;
 };
 
-/// A file opened for reading. Nothing is copied until a tensor is used. Thread-safe once made.
+/// A file opened for reading. Tensors are not copied: their values are read from the file when they
+/// are used. Thread-safe after construction.
 class SafetensorsFile {
  public:
-  /// Header size that is still believed; the format's own limit.
+  /// Maximum header size in bytes; the format's own limit.
   static constexpr std::size_t kMaxHeader = 100'000'000;
 
-  /// Throws `not_found`, `io`, or `corrupt` naming the file: truncated, header too large or not
-  /// JSON, a dtype or shape that is unknown, values that overlap or leave gaps, a name that comes
-  /// twice.
+  /// Throws `not_found`, `io`, or `corrupt` naming the file. Corrupt files are truncated, or have a
+  /// header that is too large or not JSON, an unknown dtype, an invalid shape, overlapping values,
+  /// gaps, or duplicate names.
   explicit SafetensorsFile(const std::filesystem::path& path);
 
   const std::map<std::string, TensorEntry>& entries() const noexcept { return entries_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
   const std::filesystem::path& path() const noexcept { return path_; }
   bool contains(const std::string& name) const { return entries_.count(name) != 0; }
-  /// A host tensor that looks into the mapped file: read it, never write to it. `not_found` for an
-  /// unknown name.
+  /// Returns a host tensor whose memory is the mapped file; do not write to it. Throws `not_found`
+  /// for an unknown name.
   at::Tensor tensor(const std::string& name) const;
 
  private:
@@ -56,15 +57,15 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Tensors to be written, in this order.
+/// Tensors to write, in this order.
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. One tensor at a
-/// time is on the host.
+/// Writes tensors of any device to an open file; `metadata` becomes __metadata__. At most one
+/// tensor at a time is copied to the host.
 void write_safetensors(AtomicFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 
-/// Format's name of a dtype and back. `unsupported` for types that the format or torch lacks.
+/// Returns the format's name of a dtype. Throws `unsupported` if the format has none.
 std::string_view safetensors_dtype(c10::ScalarType dtype);
 
 }  // namespace anyaccel::llm

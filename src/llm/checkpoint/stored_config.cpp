@@ -29,14 +29,14 @@ void check_group(const Json& group, const std::string& source) {
   if (!group.is_object()) corrupt_config(source + " is not an object");
   const JsonReader in(group, source);
   const Json* weights = in.object("weights");
-  if (!weights) return;  // only activations
+  if (!weights) return;  // this group quantizes only activations
   const JsonReader of(*weights, source + ".weights");
   want(of, "type", of.string("type").value_or("int"), {"int"});
   want(of, "strategy", of.string("strategy").value_or("tensor"), {"tensor", "channel", "group"});
   read_bits(of, "num_bits", true);
   if (in.has("input_activations"))
     log(LogLevel::info,
-        source + ": only the weights are integers here; activations stay as they are");
+        source + ": only weights are quantized; activations stay in floating point");
 }
 
 StoredConfig read_compressed(const JsonReader& in) {
@@ -64,7 +64,8 @@ StoredConfig stored_config(const Json& object, const std::string& source) {
   const std::string method = in.string("quant_method").value_or("");
   want(in, "quant_method", method, {"gptq", "awq", "compressed-tensors"});
   if (outer.string("model_type") == "gpt2")
-    unsupported_config(source, key, method, "another family: GPT-2's matrices are turned");
+    unsupported_config(source, key, method,
+                       "another family, because GPT-2 stores transposed matrices");
   if (method == "compressed-tensors") return read_compressed(in);
   if (method == "awq") {
     want(in, "version", in.string("version").value_or("gemm"), {"gemm"});

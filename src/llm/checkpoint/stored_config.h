@@ -1,4 +1,4 @@
-// What config.json says of matrices that a checkpoint holds as integers.
+// Quantization settings in config.json for matrices that a checkpoint stores as integers.
 #pragma once
 
 #include <filesystem>
@@ -9,22 +9,22 @@ namespace anyaccel::llm {
 
 enum class StoredFormat {
   floats,
-  gptq,        ///< qweight, qzeros, scales, g_idx; zeros are one less than meant
-  gptq_v2,     ///< the same, zeros as meant
-  awq,         ///< qweight, qzeros, scales with outputs side by side ("gemm")
+  gptq,     ///< qweight, qzeros, scales, g_idx; stored zero points are too small by 1
+  gptq_v2,  ///< like gptq, with exact zero points
+  awq,      ///< qweight, qzeros, scales; integers of adjacent outputs are packed together ("gemm")
   compressed,  ///< weight_packed, or weight of int8, with weight_scale (compressed-tensors)
 };
 
 struct StoredConfig {
   StoredFormat format = StoredFormat::floats;
-  int bits = 0;  ///< 4 or 8; 0 where each tensor's size says it
+  int bits = 0;  ///< 4 or 8; 0: follows from each tensor's size
 };
 
-/// Of config.json's object. Throws `unsupported` naming the key where its weights have a form that
-/// is not read.
+/// Reads the object of config.json. Throws `unsupported` naming the key if the weights have an
+/// unsupported format.
 StoredConfig stored_config(const Json& object, const std::string& source);
 
-/// Of a model's folder. Throws as JSON's readers do, too.
+/// Reads config.json of a model's folder. Also throws the errors of read_json_object().
 StoredConfig read_stored_config(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm

@@ -23,7 +23,7 @@ bool is_header(const fs::path& path) {
   return extension == ".h" || extension == ".hpp" || extension == ".cuh" || extension == ".hxx";
 }
 
-/// Most of LibTorch's headers are generated: 7,000 files that differ in a few names.
+/// Most of LibTorch's headers are generated: about 7,000 files that differ in a few names.
 bool is_generated(const fs::path& path, const std::string& text) {
   const std::string name = path.generic_string();
   const std::string_view head = std::string_view(text).substr(0, 1024);
@@ -40,7 +40,7 @@ std::uint64_t extend(std::uint64_t hash, const std::string& text) {
   return hash * 0x100000001b3ULL;
 }
 
-/// Cuts documents into about `pieces` equal parts, at line ends where there are some near.
+/// Cuts documents into about `pieces` equal parts, at line ends if one is near.
 std::vector<std::string> cut(const std::vector<std::string>& documents, std::size_t pieces,
                              std::size_t total) {
   const std::size_t length = std::max<std::size_t>(total / pieces, 1);
@@ -63,7 +63,8 @@ void append(std::vector<std::uint16_t>& tokens, const std::string& document) {
   tokens.push_back(kEndOfText);
 }
 
-/// `left_out`: documents that are not used, but count when every tenth one is chosen; empty: none.
+/// `left_out` marks documents that are not used but count when every tenth document is selected;
+/// empty: none.
 Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                    const std::vector<bool>& left_out = {}) {
   Corpus corpus;
@@ -90,7 +91,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
                 {.what = "there is too little text",
                  .got = std::to_string(total) + " bytes, of which a tenth is held out",
                  .want = "at least " + std::to_string(20 * needed),
-                 .hint = "give more --data or a shorter --context"});
+                 .hint = "pass more --data or a shorter --context"});
   }
   return corpus;
 }
@@ -145,9 +146,9 @@ fs::path default_data() {
     if (fs::is_directory(folder / "ATen", ignored)) return folder;
   }
   throw Error(ErrorCode::not_found, "load_data",
-              {.what = "LibTorch's C++ headers, the default text, are not on this machine",
+              {.what = "cannot find LibTorch's C++ headers, the default text",
                .got = candidates.front().string(),
-               .hint = "give text files with --data"});
+               .hint = "pass text files with --data"});
 }
 
 Corpus load_default_corpus(std::int64_t context, Headers headers) {

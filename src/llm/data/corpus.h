@@ -1,4 +1,4 @@
-// Text to train on: files become byte tokens, one tenth of the documents is held out.
+// Training text: files become byte tokens, and one tenth of the documents is held out.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct Corpus {
   std::int64_t files = 0;
   std::int64_t train_documents = 0;
   std::int64_t held_out_documents = 0;
-  std::string source;             ///< for people: where the text is from
-  std::uint64_t fingerprint = 0;  ///< changes with any byte; resumed runs compare it
+  std::string source;             ///< where the text comes from, for messages
+  std::uint64_t fingerprint = 0;  ///< hash of all bytes, compared when a run resumes
 };
 
 /// Reads files and, in sorted order, all text files below folders, except hidden files and files

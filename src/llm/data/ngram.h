@@ -1,4 +1,4 @@
-// What a model must beat: counting statistics of the same text.
+// Baselines for a model's loss: n-gram statistics of the same text.
 #pragma once
 
 #include <array>
@@ -8,31 +8,30 @@
 
 namespace anyaccel::llm {
 
-/// A stretch of a token stream; the tokens after its first one are predicted.
+/// A range of a token stream; all of its tokens except the first are predicted.
 struct Window {
   std::size_t begin = 0;
   std::size_t length = 0;
 };
 
-/// `count` windows of `length` tokens, spread evenly over a stream of `size` tokens; fewer when it
-/// is too short.
+/// Returns `count` windows of `length` tokens, spread evenly over a stream of `size` tokens.
+/// Returns fewer if the stream is too short.
 std::vector<Window> spread_windows(std::size_t size, std::size_t length, std::size_t count);
 
-/// Entropy in nats of the tokens that are predicted in `windows`: no model that ignores context
-/// does better on them.
+/// Entropy, in nats, of the tokens predicted in `windows`: the lower bound of the loss of models
+/// that ignore context.
 double unigram_entropy(std::span<const std::uint16_t> stream, std::span<const Window> windows);
 
-/// An order-3 model over bytes: each token given the two before it, interpolated with lower orders
-/// by Witten and Bell's estimate ("The zero-frequency problem", IEEE Trans. Inf. Theory 37(4),
-/// 1991).
+/// A trigram model over bytes. It interpolates with lower orders by Witten and Bell's estimate
+/// ("The zero-frequency problem", IEEE Trans. Inf. Theory 37(4), 1991).
 class NgramModel {
  public:
   explicit NgramModel(std::span<const std::uint16_t> train);
 
-  /// Probability of `token` after `second`, `first` (the nearer one).
+  /// Probability of `token` after `second` and `first`, in this order.
   double probability(std::uint16_t second, std::uint16_t first, std::uint16_t token) const;
-  /// Mean negative log probability, in nats, of the tokens predicted in `windows`. Context is the
-  /// whole stream, so the first tokens of a window have theirs too.
+  /// Mean negative log probability, in nats, of the tokens predicted in `windows`. The context may
+  /// begin before a window.
   double loss(std::span<const std::uint16_t> stream, std::span<const Window> windows) const;
 
  private:

@@ -22,7 +22,8 @@ void add_pair(std::vector<NamedTensor>& out, const std::string& name, const at::
   out.emplace_back(name + ".bias", bias);
 }
 
-/// `name` as this checkpoint has it; `name` itself where it has none, for the error that says so.
+/// Returns the checkpoint's name for `name`. Returns `name` itself if the tensor is missing, so
+/// that the error names it.
 std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
   for (const char* prefix : {"", "bert."}) {
     if (std::string other = prefix + name; checkpoint.contains(other)) return other;
@@ -42,7 +43,7 @@ std::string name_in(const Checkpoint& checkpoint, const std::string& name) {
 
 BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c10::Device device) {
   const auto options = at::TensorOptions().dtype(dtype).device(device);
-  LargePages memory, matrices;  // the layers' matrices may be let go of
+  LargePages memory, matrices;  // separate blocks, because pack_layers() frees the layers' matrices
   const auto make_in = [&](LargePages& pages, at::IntArrayRef shape) {
     return device.is_cpu() ? pages.empty(shape, dtype) : at::empty(shape, options);
   };

@@ -1,4 +1,4 @@
-// A BERT encoder's tensors and its forward pass.
+// A BERT encoder's weights and forward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,57 +14,58 @@ namespace anyaccel::llm {
 
 class Checkpoint;
 
-/// One encoder layer. Query, key and value share one matrix: one larger product.
+/// One encoder layer. Query, key and value share a matrix, so that one larger product computes
+/// them.
 struct BertLayer {
   at::Tensor qkv, qkv_bias, output, output_bias, attention_norm, attention_norm_bias;
   at::Tensor inner, inner_bias, down, down_bias, norm, norm_bias;
 };
 
-/// All tensors that token vectors are made from.
+/// All weights of the encoder.
 struct BertWeights {
   at::Tensor words;      ///< [vocab, hidden]
   at::Tensor positions;  ///< [positions, hidden]
-  at::Tensor types;      ///< [token types, hidden]; a text's tokens are all of type 0
+  at::Tensor types;      ///< [token types, hidden]; all tokens have type 0
   at::Tensor norm, norm_bias;
   std::vector<BertLayer> layers;
-  /// Where the op `inference_encode` computes them: the layers' weights in its order, matrices
-  /// packed. `layers` has the small ones alone.
+  /// If the op `inference_encode` computes the layers: their weights in its order, with packed
+  /// matrices. `layers` then contains only vectors.
   std::vector<at::Tensor> packed;
 };
 
-/// Uninitialized weights of the configuration's shapes.
+/// Creates uninitialized weights with the configuration's shapes.
 BertWeights make_bert_weights(const BertConfig& config, c10::ScalarType dtype, c10::Device device);
 
-/// Every tensor under its Hugging Face name; parts of fused matrices are views of them.
+/// Lists all tensors with their Hugging Face names. Parts of fused matrices are views.
 std::vector<std::pair<std::string, at::Tensor>> bert_tensors(const BertWeights& weights);
 
-/// A checkpoint's weights on the current device; names may begin with "bert." and norms be called
-/// gamma and beta, as in old ones. Throws `corrupt` for missing or misshapen tensors, before memory
-/// is taken.
+/// Loads a checkpoint's weights to the current device. Names may begin with "bert.", and norms may
+/// use the old names gamma and beta. Throws `corrupt` for missing or misshapen tensors, before it
+/// allocates memory.
 BertWeights load_bert(const BertConfig& config, const Checkpoint& checkpoint,
                       c10::ScalarType dtype);
 
-/// Texts of different length: products and norms see tokens only, attention an array [texts, time]
-/// of places.
+/// Maps between packed rows, one per token, and the padded array [texts, time]. Products and norms
+/// use packed rows; attention uses the padded array.
 struct BertPadding {
-  at::Tensor places;   ///< [tokens]: each one's place
-  at::Tensor rows;     ///< [texts * time]: the token at each place, any one where there is none
-  at::Tensor counted;  ///< bool [texts, time]: where there is one
+  at::Tensor places;   ///< [tokens]: index of each token in the padded array
+  at::Tensor rows;     ///< [texts * time]: index of each position's token; any index for padding
+  at::Tensor counted;  ///< bool [texts, time]: false for padding
 };
 
-/// What is computed at once; on the accelerator.
+/// Texts computed in one pass; tensors are on the accelerator.
 struct BertBatch {
-  std::int64_t texts, time;            ///< time: tokens of the longest
+  std::int64_t texts, time;            ///< time: tokens of the longest text
   std::vector<std::int64_t> lengths;   ///< of each text, in tokens
-  at::Tensor ids, positions;           ///< int64 [tokens], one text after the other
-  std::optional<BertPadding> padding;  ///< nothing where all are equally long
+  at::Tensor ids, positions;           ///< int64 [tokens], texts concatenated
+  std::optional<BertPadding> padding;  ///< none if all texts have the same length
 };
 
-/// Packs the layers' matrices where the op `inference_encode` computes them, and lets go of them as
-/// they were.
+/// Packs the layers' matrices if the op `inference_encode` can compute them, and frees the
+/// originals.
 void pack_layers(BertWeights& weights);
 
-/// Token vectors [texts, time, hidden].
+/// Returns token vectors [texts, time, hidden].
 at::Tensor bert_forward(const BertWeights& weights, const BertConfig& config,
                         const BertBatch& batch);
 

@@ -35,7 +35,7 @@ BertConfig read_bert_config(const std::filesystem::path& folder) {
   config.layer_norm_eps = in.number("layer_norm_eps").value_or(config.layer_norm_eps);
   config.activation = read_activation(in, "hidden_act", "gelu");
   if (config.hidden_size % config.num_heads != 0) {
-    corrupt_config(in.source() + " contradicts itself: hidden_size " +
+    corrupt_config(in.source() + " is inconsistent: hidden_size " +
                    std::to_string(config.hidden_size) +
                    " is not a multiple of num_attention_heads " + std::to_string(config.num_heads));
   }

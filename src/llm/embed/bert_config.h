@@ -1,4 +1,4 @@
-// What config.json says of a BERT encoder.
+// The configuration of a BERT encoder in config.json.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace anyaccel::llm {
 
-/// Devlin et al. 2018 (arXiv:1810.04805). The values are what transformers takes for keys that are
-/// left out.
+/// Devlin et al. 2018 (arXiv:1810.04805). The initial values are transformers' defaults for missing
+/// keys.
 struct BertConfig {
   std::int64_t vocab_size = 30522;
   std::int64_t hidden_size = 768;
@@ -22,7 +22,7 @@ struct BertConfig {
   Activation activation = Activation::gelu;
 };
 
-/// Reads config.json of a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or
+/// Reads config.json in a folder. Throws `not_found`, `io`, `corrupt` naming file and key, or
 /// `unsupported` naming the family or option.
 BertConfig read_bert_config(const std::filesystem::path& folder);
 

@@ -12,10 +12,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr const char* op_builder =
-    "DecoderInferenceBuilder";  // the encoder's ops are in the same library
+// The library of the decoder's ops also contains the encoder's ops.
+constexpr const char* op_builder = "DecoderInferenceBuilder";
 
-/// A pass over the tokens of a batch, one row each: only attention sees the padding.
+/// A forward pass over a batch with one row per token. Only attention uses padding.
 class Pass {
  public:
   Pass(const BertWeights& weights, const BertConfig& config, const BertBatch& batch)
@@ -43,7 +43,7 @@ class Pass {
     return at::layer_norm(x, {config_.hidden_size}, weight, bias, config_.layer_norm_eps);
   }
 
-  /// Rows of all places; in the padding there is some token's.
+  /// Expands packed rows to the padded array. Padding contains copies of arbitrary rows.
   at::Tensor padded(const at::Tensor& rows) const {
     return batch_.padding ? rows.index_select(0, batch_.padding->rows) : rows;
   }
@@ -87,7 +87,7 @@ void pack_layers(BertWeights& weights) {
     return;
   static const auto op =
       ops::load_op<void(const at::Tensor&, const at::Tensor&)>(op_builder, "inference_pack");
-  constexpr std::int64_t outputs_of_panel = 64;  // of inference_pack, which refuses another shape
+  constexpr std::int64_t outputs_of_panel = 64;  // inference_pack rejects other shapes
   LargePages memory;
   for (BertLayer& layer : weights.layers) {
     const auto pack = [&](at::Tensor& weight) {

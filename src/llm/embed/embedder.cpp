@@ -23,8 +23,8 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-/// How many tokens of a text count: what sentence-transformers' files say, or else the model's and
-/// the tokenizer's limits.
+/// Maximum number of tokens per text: the value in sentence-transformers' files, otherwise the
+/// smaller of the model's and the tokenizer's limit.
 std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& config) {
   std::int64_t limit = config.max_positions;
   const auto path = sentence.encoder / "tokenizer_config.json";
@@ -36,7 +36,7 @@ std::int64_t read_max_tokens(const SentenceConfig& sentence, const BertConfig& c
       const std::string side = in.string(key).value_or("right");
       if (side != "right") unsupported_config(in.source(), key, side, "\"right\"");
     }
-    // Tokenizers without a limit of their own say 1e30.
+    // Tokenizers without a limit have the value 1e30.
     const double own = in.number("model_max_length").value_or(static_cast<double>(limit));
     if (own < 1) corrupt_config(in.source() + ": model_max_length is below 1");
     if (own < static_cast<double>(limit)) limit = static_cast<std::int64_t>(own);
@@ -63,7 +63,7 @@ struct ANYACCEL_LOCAL Embedder::State {
   at::Tensor embed(const std::vector<const Ids*>& texts) const;
 };
 
-/// The tokens of a text that count.
+/// Encodes a text, truncated to max_tokens.
 Ids Embedder::State::encode(const std::string& text) const {
   const std::string whole = sentence.prompt + text;
   Ids ids =
@@ -78,14 +78,14 @@ Ids Embedder::State::encode(const std::string& text) const {
                                     [&](auto id) { return id < 0 || id >= config.vocab_size; });
   if (unknown != ids.end()) {
     throw Error(ErrorCode::invalid_argument, "Embedder::embed",
-                {.what = "the tokenizer gives an id that is outside the model's vocabulary",
+                {.what = "the tokenizer returned an id outside the model's vocabulary",
                  .got = std::to_string(*unknown),
                  .want = "0.." + std::to_string(config.vocab_size - 1)});
   }
   return ids;
 }
 
-/// Texts, the longest first, as what is computed at once.
+/// Makes a batch of texts, which must be sorted by descending length.
 BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   const auto long_tensor = [](std::size_t size) {
     return at::empty({static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(c10::kLong));
@@ -126,7 +126,7 @@ BertBatch make_batch(const std::vector<const Ids*>& texts, c10::Device device) {
   return batch;
 }
 
-/// Vectors of texts, the longest first; on the host.
+/// Returns the vectors of texts, which must be sorted by descending length, as a host tensor.
 at::Tensor Embedder::State::embed(const std::vector<const Ids*>& texts) const {
   const BertBatch batch = make_batch(texts, get_accelerator().torch_device());
   const auto counted = batch.padding ? std::optional(batch.padding->counted) : std::nullopt;

@@ -1,4 +1,4 @@
-// From token vectors to a text's vector.
+// Pooling of token vectors into one vector per text.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,12 +10,12 @@
 
 namespace anyaccel::llm {
 
-/// Vectors [batch, dimension], float32, of token vectors [batch, time, hidden]. `counted`: bool
-/// [batch, time], false for padding; nothing when there is none. Every text must have a token.
+/// Pools token vectors [batch, time, hidden] to float32 vectors [batch, dimension]. `counted`: bool
+/// [batch, time], false for padding; absent if there is no padding. Every text must have a token.
 at::Tensor pool(const at::Tensor& tokens, const std::optional<at::Tensor>& counted,
                 const std::vector<Pooling>& kinds);
 
-/// Rows of length 1; a row of zeros stays.
+/// Scales rows to length 1. Zero rows stay zero.
 at::Tensor normalize_rows(const at::Tensor& rows);
 
 }  // namespace anyaccel::llm

@@ -56,7 +56,7 @@ std::vector<Passage> read_passages(const std::filesystem::path& folder, std::siz
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored)) {
     throw Error(ErrorCode::not_found, "read_passages",
-                {.what = "the text folder is not there",
+                {.what = "cannot find the text folder",
                  .got = folder.string(),
                  .want = "a folder of text files"});
   }
@@ -73,7 +73,7 @@ std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& quer
     std::ostringstream got;
     got << "vectors " << vectors.sizes() << ", query " << query.sizes() << ", top " << top;
     throw Error(ErrorCode::invalid_argument, "nearest",
-                {.what = "these cannot be compared",
+                {.what = "cannot compare the query with the vectors",
                  .got = got.str(),
                  .want = "vectors [rows, dimension], query [dimension], top 1 or more"});
   }
@@ -86,8 +86,7 @@ std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& quer
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto count =
       static_cast<std::ptrdiff_t>(std::min(static_cast<std::int64_t>(order.size()), top));
-  // What is no number, as a broken model gives, comes last: it must not upset the order of the
-  // others.
+  // Rank NaN scores, which broken models produce, last: comparisons with NaN would break the sort.
   const auto rank = [&](std::size_t row) { return std::isnan(score[row]) ? -2.0F : score[row]; };
   std::partial_sort(
       order.begin(), order.begin() + count, order.end(),

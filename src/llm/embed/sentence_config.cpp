@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a pooling is called: a flag of old files, a value of "pooling_mode" in new ones.
+/// Names of a pooling: the flag in old files and the value of "pooling_mode" in new ones.
 struct PoolingName {
   const char* flag;
   std::string_view mode;
-  std::optional<Pooling> pooling;  ///< nothing: we have none
+  std::optional<Pooling> pooling;  ///< none: unsupported
 };
 
 constexpr PoolingName kPoolings[] = {
@@ -67,18 +67,19 @@ std::vector<Pooling> read_pooling(const fs::path& path, bool prompt) {
   return out;
 }
 
-/// modules.json is untrusted data: it may only name subfolders of this folder.
+/// modules.json is untrusted: it may only name subfolders of this folder.
 fs::path module_folder(const fs::path& folder, const JsonReader& in) {
   const std::string path = in.string("path").value_or("");
   if (path.empty() || path == ".") return folder;
   if (fs::path(path).filename() != path || path == "..") {
     corrupt_config(in.source() +
-                   ": a module's path is not a folder next to it: " + quoted_text(path));
+                   ": a module's path does not name a subfolder: " + quoted_text(path));
   }
   return folder / path;
 }
 
-/// "sentence_transformers.models.Pooling", or a longer path in newer files: "Pooling".
+/// Returns the class name: "Pooling" for "sentence_transformers.models.Pooling" or the longer path
+/// in newer files.
 std::string module_kind(const JsonReader& in) {
   const std::string type = in.string("type").value_or("(none)");
   return type.substr(type.rfind('.') + 1);
@@ -98,7 +99,7 @@ void read_modules(const fs::path& folder, SentenceConfig& config) {
     if (i >= std::size(kOrder) || kind != kOrder[i]) {
       throw Error(ErrorCode::unsupported, "load_config",
                   {.what = path.string() + ": this module is not supported",
-                   .got = quoted_text(kind) + " at place " + std::to_string(i),
+                   .got = quoted_text(kind) + " at position " + std::to_string(i),
                    .want = "Transformer, Pooling and optionally Normalize, in this order"});
     }
     const fs::path inside = module_folder(folder, in);

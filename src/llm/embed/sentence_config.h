@@ -1,4 +1,4 @@
-// What sentence-transformers' files say of how a model's token vectors become a text's vector.
+// Settings of sentence-transformers: how a model's token vectors become a text's vector.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace anyaccel::llm {
 
 enum class Pooling { cls, max, mean, mean_sqrt_len };
 
-/// The values are what counts for a folder without such files.
+/// The initial values apply to folders without such files.
 struct SentenceConfig {
-  std::filesystem::path encoder;  ///< folder of config.json, weights and tokenizer
-  std::vector<Pooling> pooling{
-      Pooling::mean};  ///< several are put one after the other, in the enumeration's order
+  std::filesystem::path encoder;  ///< folder with config.json, weights and tokenizer
+  /// The results of several poolings are concatenated in the order of the enumeration.
+  std::vector<Pooling> pooling{Pooling::mean};
   bool normalize = false;
-  bool lowercase = false;                  ///< the text, before the tokenizer sees it
-  std::string prompt;                      ///< stands before each text
-  std::optional<std::int64_t> max_tokens;  ///< as the files say
+  bool lowercase = false;                  ///< lowercase the text before tokenizing it
+  std::string prompt;                      ///< prefix of each text
+  std::optional<std::int64_t> max_tokens;  ///< absent if no file sets it
 };
 
-/// Reads modules.json and the files that it leads to. Throws `corrupt` naming file and key, or
+/// Reads modules.json and the files that it refers to. Throws `corrupt` naming file and key, or
 /// `unsupported` naming the module or pooling.
 SentenceConfig read_sentence_config(const std::filesystem::path& folder);
 

@@ -1,4 +1,4 @@
-// Several prompts in each pass of a model.
+// Batched generation: several prompts per pass of a model.
 #include <ATen/ops/cat.h>
 #include <c10/core/GradMode.h>
 
@@ -14,7 +14,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// More prompt tokens than these wait for the next pass: activations take memory.
+/// Maximum number of new tokens in a pass, to bound the memory for activations. Only a single
+/// prompt may have more.
 constexpr std::size_t kMaxTokens = 4096;
 
 GenerateOptions options_of(const GenerateOptions& options, std::size_t prompt) {
@@ -23,7 +24,7 @@ GenerateOptions options_of(const GenerateOptions& options, std::size_t prompt) {
   return own;
 }
 
-/// Passes results on in the order of the prompts.
+/// Delivers results in the order of the prompts.
 class InOrder {
  public:
   explicit InOrder(const std::function<void(std::size_t, BatchResult)>& take) : take_(take) {}
@@ -46,7 +47,7 @@ struct Running {
   std::size_t prompt;
   Generation answer;
   KvCache cache;
-  std::vector<std::int64_t> next;  ///< that its model has not seen
+  std::vector<std::int64_t> next;  ///< tokens that are not in the cache yet
 };
 
 class Batch {
@@ -76,7 +77,7 @@ class Batch {
     }
   }
 
-  /// One token for each.
+  /// Generates one token for each prompt.
   void step() {
     const at::Tensor logits = pass();
     std::int64_t row = 0;
@@ -99,7 +100,7 @@ class Batch {
   }
 
  private:
-  /// Host logits, a row for each.
+  /// Returns host logits, one row per prompt.
   at::Tensor pass() {
     ModelState& state = *model_.state();
     std::vector<at::Tensor> ids;
@@ -161,7 +162,7 @@ void generate_batch(const Model& model, const Tokenizer* tokenizer,
                  .got = std::to_string(batch_size),
                  .want = "1 or more"});
   }
-  // Wrong options are the caller's, not one prompt's.
+  // Report invalid options once, not as the error of each prompt.
   Generation(model.config(), tokenizer, {0}, options, {});
   Shards* shards = model.state()->weights.shards.get();
   const std::function<bool()> stopped = [&] {

@@ -1,4 +1,4 @@
-// What a sequence may go on with, to be checked by the model several tokens at a time.
+// Drafts the next tokens of a sequence, which the model then verifies in one pass.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace anyaccel::llm {
 
-/// Guesses as Speculation says. Wrong guesses cost time and change nothing. Not thread-safe.
+/// Drafts tokens as configured in Speculation. Wrong guesses cost time but do not change the
+/// result. Not thread-safe.
 class Drafter {
  public:
   /// Throws `invalid_argument` for options out of range.
   explicit Drafter(const Speculation& speculation);
 
-  /// At most `most` tokens after `history`, for a model of `config`. `sampler`: what the model's
-  /// tokens will be chosen by; a draft model's are chosen by the same draws.
+  /// Returns up to `most` tokens after `history` for a model of `config`. `sampler` is the one that
+  /// chooses the model's tokens; a draft model's tokens are chosen with the same random numbers.
   std::vector<std::int64_t> guess(const ModelConfig& config, std::span<const std::int64_t> history,
                                   std::int64_t most, const Sampler& sampler);
 
@@ -30,9 +31,10 @@ class Drafter {
   std::optional<Sequence> draft_;
 };
 
-/// Prompt lookup (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding): what followed the
-/// last three tokens of `history` where they were before, or the last two, or the last one. Of
-/// several places the latest that `most` tokens follow, or else the first.
+/// Prompt lookup (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding). Finds an earlier
+/// occurrence of the last three tokens of `history`, otherwise of the last two, otherwise of the
+/// last one, and returns the tokens after it. Prefers the latest occurrence followed by `most`
+/// tokens, then the first occurrence.
 std::vector<std::int64_t> look_up(std::span<const std::int64_t> history, std::int64_t most);
 
 }  // namespace anyaccel::llm

@@ -42,8 +42,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
   const Model& model = sequence.model();
   if (options.speculation.draft && model.ranks() > 1) {
     throw Error(ErrorCode::unsupported, "generate",
-                {.what = "a draft model beside a model that several ranks hold together",
-                 .hint = "guess by prompt lookup, or use one rank"});
+                {.what = "a draft model is not supported for a model split among ranks",
+                 .hint = "use prompt lookup or a single rank"});
   }
   Drafter guesser(options.speculation);
   Generation answer(model.config(), data_->tokenizer, prompt, options, on_text);
@@ -60,8 +60,8 @@ GenerateResult Generator::generate(const std::vector<std::int64_t>& prompt,
       std::span<const std::int64_t>(prompt).subspan(static_cast<std::size_t>(cached)), true);
   std::vector<std::int64_t> guesses;
   while (true) {
-    // A row of logits for each guess and one more: each token is the model's, and the next row
-    // holds while they agree.
+    // There is one row of logits per guess and one more. Each token is chosen from the model's
+    // logits; the next row is valid as long as the guesses agree.
     bool agree = true;
     for (std::size_t row = 0; agree && !answer.ended(); ++row) {
       const std::int64_t id = answer.take(row_of(logits, static_cast<std::int64_t>(row)));
@@ -92,7 +92,7 @@ void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft) {
                 {.what = what,
                  .got = got,
                  .want = want,
-                 .hint = "take a draft model with the model's tokenizer"});
+                 .hint = "use a draft model with the same tokenizer"});
   };
   if (model.size() != draft.size()) {
     fail("the draft model has a different vocabulary", std::to_string(draft.size()) + " tokens",

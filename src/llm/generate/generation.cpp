@@ -19,7 +19,8 @@ void check(const Tokenizer* tokenizer, const GenerateOptions& options) {
                  .want = "0 or more"});
   }
   if (!tokenizer && !options.stop.empty()) {
-    throw Error(ErrorCode::invalid_argument, "generate", {.what = "stop strings need a tokenizer"});
+    throw Error(ErrorCode::invalid_argument, "generate",
+                {.what = "stop strings require a tokenizer"});
   }
 }
 

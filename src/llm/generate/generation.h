@@ -1,4 +1,4 @@
-// One sequence as it is generated.
+// State of one sequence during generation.
 #pragma once
 
 #include <chrono>
@@ -13,30 +13,30 @@
 
 namespace anyaccel::llm {
 
-/// Takes tokens from logits until there is a reason to end. Not thread-safe; `tokenizer` lives as
-/// long.
+/// Chooses tokens from logits until a finish reason applies. Not thread-safe. `tokenizer` must
+/// outlive this object.
 class Generation {
  public:
-  /// Time counts from here. Throws as generate() does for prompt and options.
+  /// Starts the clock. Throws the errors of generate() for invalid prompts and options.
   Generation(const ModelConfig& config, const Tokenizer* tokenizer,
              const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
              const std::function<void(std::string_view)>& on_text);
 
-  /// Chooses a token after history() and returns it. Not after it ended.
+  /// Chooses the token after history() and returns it. Must not be called after the end.
   std::int64_t take(std::span<const float> logits);
-  /// Ends it, when it has not ended.
+  /// Ends the generation as interrupted. Must not be called after the end.
   void interrupt();
   bool ended() const noexcept { return ended_; }
-  /// So many tokens may still come.
+  /// Maximum number of tokens that may still be generated.
   std::int64_t left() const noexcept {
     return limit_ - static_cast<std::int64_t>(result_.ids.size());
   }
-  /// The prompt and what was taken.
+  /// The prompt and the generated tokens.
   const std::vector<std::int64_t>& history() const noexcept { return history_; }
   const Sampler& sampler() const noexcept { return sampler_; }
-  /// What is told of it beside text and tokens.
+  /// The result, for statistics that callers fill in.
   GenerateResult& result() noexcept { return result_; }
-  /// Call once, at the end.
+  /// Returns the result. Call once, at the end.
   GenerateResult finish();
 
  private:

@@ -25,7 +25,7 @@ void check(bool good, const char* option, double got, const char* want) {
                .want = want});
 }
 
-/// Turns sorted logits into probabilities.
+/// Converts sorted logits to probabilities.
 void softmax(std::vector<Candidate>& candidates) {
   const double largest = candidates.front().value;
   double sum = 0;
@@ -42,11 +42,11 @@ void keep(std::vector<Candidate>& candidates, std::size_t count) {
 }
 
 [[noreturn]] void no_logits() {
-  throw Error(ErrorCode::device_error, "generate", {.what = "the model gave no usable logits"});
+  throw Error(ErrorCode::device_error, "generate", {.what = "the model returned no usable logits"});
 }
 
-/// The first of the greatest; NaN counts as nothing. In lanes, which the compiler makes a vector
-/// of: for each token all of a vocabulary.
+/// Returns the first index of the maximum, ignoring NaN. Independent lanes let the compiler
+/// vectorize this loop, which runs over the whole vocabulary for each token.
 std::int64_t greatest(std::span<const float> logits) {
   constexpr std::size_t lanes = 16;
   constexpr float none = -std::numeric_limits<float>::infinity();
@@ -69,7 +69,7 @@ Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(op
   check(std::isfinite(options.temperature) && options.temperature >= 0, "temperature",
         options.temperature, "0 or more");
   check(options.top_k >= 0, "top-k", static_cast<double>(options.top_k), "0 or more");
-  check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p, "above 0, at most 1");
+  check(options.top_p > 0 && options.top_p <= 1, "top-p", options.top_p, "above 0 and at most 1");
   check(options.min_p >= 0 && options.min_p <= 1, "min-p", options.min_p, "0 to 1");
   check(std::isfinite(options.repetition_penalty) && options.repetition_penalty > 0,
         "repetition-penalty", options.repetition_penalty, "above 0");
@@ -99,7 +99,7 @@ std::int64_t Sampler::choose(std::span<const float> logits, std::span<const std:
   if (candidates.empty()) no_logits();
   const auto likelier = [](const Candidate& a, const Candidate& b) {
     return a.value != b.value ? a.value > b.value
-                              : a.id < b.id;  // equal ones by id: the same on every machine
+                              : a.id < b.id;  // ties by id: same on every machine
   };
   if (options_.temperature == 0)
     return std::min_element(candidates.begin(), candidates.end(), likelier)->id;

@@ -1,4 +1,4 @@
-// Choosing a token from logits, in double precision on the host.
+// Sampling of tokens from logits, in double precision on the host.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace anyaccel::llm {
 
-/// Draws tokens one after the other. Not thread-safe.
+/// Draws one token at a time. Not thread-safe.
 class Sampler {
  public:
   /// Throws `invalid_argument` for options out of range.
   explicit Sampler(const SamplingOptions& options);
 
-  /// A token for `logits`, given the ids so far. `device_error` when all of them are NaN or minus
-  /// infinity.
+  /// Returns a token chosen from `logits`, given the ids so far. Throws `device_error` if all
+  /// logits are NaN or minus infinity.
   std::int64_t choose(std::span<const float> logits, std::span<const std::int64_t> history);
-  /// One that draws what this one will draw.
+  /// Returns a copy that will draw the same random numbers.
   Sampler fork() const;
 
  private:

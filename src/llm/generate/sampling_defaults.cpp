@@ -1,4 +1,4 @@
-// How a checkpoint wants to be sampled.
+// A checkpoint's default sampling options.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -14,12 +14,12 @@ namespace anyaccel::llm {
 namespace {
 
 constexpr std::int64_t kMaxTopK = std::int64_t{1} << 31;
-constexpr std::int64_t kUsualTopK = 50;  // transformers', where the file has none
+constexpr std::int64_t kUsualTopK = 50;  // transformers' default
 
 constexpr const char* kKeys[] = {"do_sample", "temperature", "top_k",
                                  "top_p",     "min_p",       "repetition_penalty"};
 
-/// Values that choose tokens otherwise than we can: whoever compares texts should know.
+/// Warns about options that are not implemented but change the generated text.
 void warn_of_the_rest(const JsonReader& in, const Json& object) {
   const std::pair<const char*, Json> harmless[] = {{"num_beams", 1},
                                                    {"no_repeat_ngram_size", 0},
@@ -43,7 +43,8 @@ void warn_of_the_rest(const JsonReader& in, const Json& object) {
     if (in.has(key) && object[key] != value)
       ignored += (ignored.empty() ? "" : ", ") + std::string(key);
   }
-  if (!ignored.empty()) log(LogLevel::warning, in.source() + ": not applied: " + ignored);
+  if (!ignored.empty())
+    log(LogLevel::warning, in.source() + ": ignoring unsupported options: " + ignored);
 }
 
 }  // namespace
@@ -52,8 +53,8 @@ SamplingOptions sampling_defaults(const std::filesystem::path& folder) {
   auto path = folder / "generation_config.json";
   std::error_code ignored;
   const bool own_file = std::filesystem::exists(path, ignored);
-  if (!own_file)
-    path = folder / "config.json";  // where checkpoints had it before there was such a file
+  // Older checkpoints store the options here.
+  if (!own_file) path = folder / "config.json";
   if (!own_file && !std::filesystem::exists(path, ignored)) return {};
   const Json object = read_json_object(path);
   const JsonReader in(object, path.string());

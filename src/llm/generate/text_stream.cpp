@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Length of the valid character at the beginning; 0: invalid; -1: cut off by the end.
+/// Length of the valid character at the beginning; 0: invalid; -1: truncated.
 int character(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned first = at(0);

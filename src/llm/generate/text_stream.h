@@ -1,4 +1,4 @@
-// Bytes of tokens as text that may be shown.
+// Converts the bytes of tokens to text that can be shown.
 #pragma once
 
 #include <functional>
@@ -8,19 +8,18 @@
 
 namespace anyaccel::llm {
 
-/// Collects bytes and passes them on in whole UTF-8 characters, holding back what may be the
-/// beginning of a stop string. Bytes that are no UTF-8 become U+FFFD in what is passed on. Not
-/// thread-safe.
+/// Collects bytes and passes them on as whole UTF-8 characters. Holds back text that may be the
+/// beginning of a stop string. Invalid bytes become U+FFFD. Not thread-safe.
 class TextStream {
  public:
   TextStream(std::vector<std::string> stop, std::function<void(std::string_view)> sink);
 
-  /// Returns true when a stop string is complete: text() then ends in front of it and nothing more
-  /// may be pushed.
+  /// Returns true if a stop string is complete. text() then ends before it, and push() must not be
+  /// called again.
   bool push(std::string_view bytes);
-  /// Passes on what was held back.
+  /// Passes on the text held back.
   void finish();
-  /// All text so far, as passed on.
+  /// All text passed on so far.
   const std::string& text() const noexcept { return text_; }
 
  private:
@@ -30,10 +29,10 @@ class TextStream {
   std::string pending_, text_;
 };
 
-/// Replaces each byte that is part of no valid UTF-8 character by U+FFFD.
+/// Replaces each byte that is not part of a valid UTF-8 character with U+FFFD.
 std::string valid_utf8(std::string_view bytes);
 
-/// Length of `bytes` without an unfinished character at its end.
+/// Length of `bytes` without an incomplete character at the end.
 std::size_t complete_utf8(std::string_view bytes);
 
 }  // namespace anyaccel::llm

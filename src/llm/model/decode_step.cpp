@@ -18,7 +18,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr int behind_layers = 6;  // a norm and the head
+constexpr int behind_layers = 6;  // slots of the final norm and the head
 constexpr const char* op_builder = "DecoderInferenceBuilder";
 using Decode = void(const at::Tensor&, const c10::List<std::optional<at::Tensor>>&, at::TensorList,
                     at::TensorList, at::TensorList, at::IntArrayRef, at::IntArrayRef,
@@ -78,7 +78,7 @@ class Slots {
   Slots& linear(const at::Tensor& weight, const Scales& scales, const at::Tensor& bias) {
     return add(weight).add(scales.scales).add(scales.zeros).add(bias);
   }
-  /// Matrices that lie apart, and the bias that they have together.
+  /// Separate parts of a matrix that share one bias.
   void parts(const std::vector<at::Tensor>& parts, const at::Tensor& bias) {
     std::int64_t begin = 0;
     for (const at::Tensor& part : parts) {
@@ -100,7 +100,8 @@ const DecodeStep* DecodeStep::of(const Weights& weights, const ModelConfig& conf
   try {
     slot.step = make(weights, config);
   } catch (const Error& error) {
-    log(LogLevel::warning, std::string("new tokens are computed the slow way: ") + error.what());
+    log(LogLevel::warning,
+        std::string("generation is slower without the op inference_decode: ") + error.what());
   }
   return slot.step.get();
 }
@@ -111,7 +112,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   if (!known(config) || weights.project_out.defined() || weights.layers.empty()) return nullptr;
   if (type != c10::kFloat && type != c10::kBFloat16 && type != c10::kHalf) return nullptr;
   if (!ops::has_op(op_builder) || !ops::has_kernel(decode_op(), first)) return nullptr;
-  // Halves of layers are without the norms that stand behind the sums.
+  // A call for half a layer excludes the norms after the sum, so these models need sums within the
+  // op.
   if (weights.shards && config.norms_after &&
       (!first.is_cpu() || weights.shards->sums().first.empty()))
     return nullptr;
@@ -161,7 +163,7 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
   step->outputs_ = weights.head.size(0);
   const auto rows =
       ops::load_op<std::int64_t(c10::ScalarType)>(op_builder, "inference_decode_rows").call(type);
-  // Devices have products of many rows that read no weight twice.
+  // CPU only: on other devices, torch's products of many rows also read each weight only once.
   step->prompt_rows_ = first.is_cpu() && rows > max_rows && config.num_experts == 0 ? rows : 0;
   step->rotates_ = !config.learned_positions;
   step->window_angles_ =
@@ -172,7 +174,8 @@ std::unique_ptr<DecodeStep> DecodeStep::make(const Weights& weights, const Model
 
 namespace {
 
-/// What the op is told of a pass's sequences, and their new tokens' embeddings, which it changes.
+/// Arguments of the op that describe a pass's sequences, and the embeddings of their new tokens,
+/// which the op overwrites.
 struct Rows {
   at::Tensor x;
   std::vector<std::int64_t> past, rows;

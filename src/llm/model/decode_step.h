@@ -1,5 +1,5 @@
-// The pass over few new tokens through the op that does all layers at once, where there is one for
-// the device.
+// The pass over a few new tokens through the op `inference_decode`, which computes all layers in
+// one call.
 #pragma once
 
 #include <ATen/core/List.h>
@@ -20,50 +20,51 @@ class Shards;
 struct Segment;
 struct Weights;
 
-/// A model's weights in the order that the op `inference_decode` reads them. They are the model's
-/// own, not copies: weights that are changed in place are seen. Thread-safe but for what the cache
-/// and the tables of angles are not.
+/// A model's weights in the order of the op `inference_decode`. Shares the model's tensors, so
+/// in-place changes take effect. Thread-safe, except for the KV caches and the rotation tables that
+/// callers pass.
 class DecodeStep {
  public:
-  /// Null where the op has nothing for the weights' device or their types, or the family has
-  /// something that it does not know.
+  /// Returns null if the op does not support the weights' device or dtype, or the model's family.
   static std::unique_ptr<DecodeStep> make(const Weights& weights, const ModelConfig& config);
 
-  /// The one of these weights, made when it is first asked for; null where there is none.
+  /// Returns the step of these weights and creates it on the first call; null if unsupported.
   static const DecodeStep* of(const Weights& weights, const ModelConfig& config);
 
-  /// New tokens of all sequences together that a pass takes and that have the same bits together
-  /// and alone.
+  /// Maximum number of new tokens in a pass, over all sequences. Within it, results are bitwise the
+  /// same for any number of tokens.
   static constexpr std::int64_t max_rows = ops::max_decode_rows;
   static bool takes(std::int64_t rows) { return rows <= max_rows; }
-  /// New tokens of one sequence that a pass of many can go this way with; 0: prompts go another
-  /// way.
+  /// Maximum number of new tokens of one sequence in a pass over a prompt; 0: prompts cannot use
+  /// this step.
   std::int64_t prompt_rows() const { return prompt_rows_; }
 
-  /// `x`: embedded tokens [1, rows, hidden], of the first segment, then of the second one, ...
-  /// Float32 logits [1, rows, vocab], in front of the soft cap. The new positions are stored in the
-  /// segments' caches, of one sequence each, but do not count yet. A token's logits have the same
-  /// bits whatever tokens and sequences are beside it. `last_only`: of each segment's last token,
-  /// [1, segments, vocab]. `shards`: the ranks that hold the model together, all of which call it.
+  /// Computes float32 logits [1, rows, vocab], before the soft cap.
+  /// `x`: embedded tokens [1, rows, hidden], in the order of the segments. `last_only`: return only
+  /// the logits of each segment's last token, [1, segments, vocab]. `shards`: the ranks that share
+  /// the model, all of which must call run(); null for a whole model.
+  /// Stores the new positions in the segments' caches, each of one sequence, without advancing
+  /// them. A token's logits are bitwise independent of the other tokens and sequences in the pass.
   at::Tensor run(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
                  bool last_only, Shards* shards) const;
 
  private:
   DecodeStep() = default;
 
-  /// All layers in one call, which adds up over the ranks of a group: Shards::sums().
+  /// All layers in one call, which reduces sums over the ranks of `group` itself; see
+  /// Shards::sums().
   at::Tensor run_whole(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
                        bool last_only, const std::string& group, std::int64_t sums) const;
-  /// Half a layer at a time, whose sums go over the ranks in between: where they share no memory.
+  /// One call per half layer, with all-reduces in between, for ranks that do not share memory.
   at::Tensor run_halves(const at::Tensor& x, RopeTables& rope, const std::vector<Segment>& segments,
                         bool last_only, Shards& shards) const;
 
   using List = c10::List<std::optional<at::Tensor>>;
   std::vector<at::Tensor> angles(RopeTables& rope, const std::vector<Segment>& segments) const;
 
-  List weights_;              ///< of all layers, then what comes behind them
-  std::vector<List> layers_;  ///< where ranks hold the model together: of each layer alone
-  List last_;                 ///< what comes behind them
+  List weights_;              ///< all layers, the final norm and the head
+  std::vector<List> layers_;  ///< one list per layer; only if ranks share the model
+  List last_;                 ///< the final norm and the head
   ops::DecoderConfig config_;
   std::vector<ops::DecoderLayerConfig> layer_configs_;
   std::vector<std::int64_t> packed_;  ///< config_ and layer_configs_, without sums

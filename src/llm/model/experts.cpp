@@ -17,8 +17,7 @@ at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, con
   auto [shares, chosen] = at::topk(probabilities, config.experts_per_token, -1);
   if (config.normalize_experts) shares = shares.div(shares.sum(-1, /*keepdim=*/true));
 
-  // (token, expert) pairs in the order of their experts: each expert then has one product over
-  // neighbouring rows.
+  // Sort (token, expert) pairs by expert, so that each expert needs one product over adjacent rows.
   const at::Tensor pairs = chosen.to(c10::Device(c10::kCPU)).reshape({-1});
   const at::Tensor counts = at::bincount(pairs, {}, config.num_experts);
   const at::Tensor order = at::argsort(pairs, /*stable=*/true, 0, false);

@@ -1,4 +1,4 @@
-// Layers with several feed-forward parts, of which each token takes a few.
+// Mixture-of-experts layers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,9 @@
 
 namespace anyaccel::llm {
 
-/// What the likeliest `experts_per_token` experts of each token of [batch, time, hidden] give, by
-/// their shares. The choice goes over the host, so it cannot be part of a captured graph.
+/// Returns the weighted sum of the outputs of the `experts_per_token` most probable experts for
+/// each token of [batch, time, hidden]. Reads the choice of experts on the host, so it cannot be
+/// captured into a graph.
 at::Tensor run_experts(const LayerWeights& layer, const ModelConfig& config, const at::Tensor& x);
 
 }  // namespace anyaccel::llm

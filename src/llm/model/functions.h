@@ -1,5 +1,5 @@
-// The pieces of a Llama layer that torch has no single differentiable op for. Each saves what its
-// backward pass needs and writes gradients of fused projections into one buffer.
+// Parts of a Llama layer for which torch has no single differentiable op. Each saves the tensors
+// that its backward pass needs and writes the gradients of a fused projection into one buffer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,16 +8,17 @@
 
 namespace anyaccel::llm {
 
-/// x / rms(x) * weight over the last dimension, computed in float32 (arXiv:1910.07467). Result has
-/// x's dtype unless the weight's is wider.
+/// x / rms(x) * weight over the last dimension, computed in float32 (arXiv:1910.07467). The result
+/// has x's dtype unless the weight's dtype is wider.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps);
 
-/// silu(gate) * up of [..., 2 * inner] with the gate first (arXiv:2002.05202). Result [..., inner].
+/// silu(gate) * up for [..., 2 * inner] with the gate first (arXiv:2002.05202). Returns [...,
+/// inner].
 at::Tensor swiglu(const at::Tensor& gate_up);
 
 /// Splits a fused projection [batch, time, (heads + 2 * kv_heads) * head_dim] into query, key and
 /// value, each [batch, heads, time, head_dim], and rotates query and key by their positions. `cos`,
-/// `sin`: [time, half], half at most head_dim / 2: values of a head from 2 * half on are not
+/// `sin`: [time, half] with half <= head_dim / 2. Values of a head from 2 * half on are not
 /// rotated.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> rotary_split(const at::Tensor& qkv,
                                                             const at::Tensor& cos,

@@ -21,15 +21,15 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t min_step =
-    256;  // of the reach; longer sequences take an eighth of themselves
+// Minimum increment of the reach. Longer sequences use up to an eighth of their length.
+constexpr std::int64_t min_step = 256;
 
 std::string text_of(const std::exception& error) {
   const auto* torchs = dynamic_cast<const c10::Error*>(&error);
   return torchs ? torchs->what_without_backtrace() : error.what();
 }
 
-/// Whether something is not there, as opposed to work that failed.
+/// Returns whether the error means that something is unsupported, as opposed to a failure.
 bool is_missing(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
   return ours ? ours->code() == ErrorCode::unsupported
@@ -43,9 +43,8 @@ DecodeWay decode_way() {
   if (name == "auto") return DecodeWay::automatic;
   if (name == "graph") return DecodeWay::graph;
   if (name == "plain") return DecodeWay::plain;
-  throw Error(
-      ErrorCode::invalid_argument, "ANYACCEL_DECODE",
-      {.what = "no way to compute a new token", .got = name, .want = "auto, graph or plain"});
+  throw Error(ErrorCode::invalid_argument, "ANYACCEL_DECODE",
+              {.what = "unknown value", .got = name, .want = "auto, graph or plain"});
 }
 
 NextToken::NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
@@ -64,8 +63,8 @@ Rotation NextToken::rows_of(const Rotation& table) const {
 const NextToken::Seen& NextToken::seen(std::int64_t window, const at::TensorOptions& options) {
   Seen& seen = seen_[window];
   if (seen.mask.defined()) return seen;
-  // A short window's keys are gathered; where it is most of the reach, looking at all of it costs
-  // less than copies.
+  // Gather the keys of a short window. If the window covers most of the reach, masking is cheaper
+  // than copies.
   const bool gathers = window > 0 && 2 * window < reach_;
   at::Tensor places = at::arange(gathers ? window : reach_, position_.options());
   at::Tensor hidden;
@@ -99,7 +98,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> NextToken::append(KvCache& cache,
 bool GraphStep::takes(const Weights& weights, const ModelConfig& config, std::int64_t length) {
   if (weights.step->no_graphs || weights.shards || decode_way() == DecodeWay::plain) return false;
   if (config.rope.type == RopeType::dynamic && length + 1 > config.max_positions) return false;
-  // A synchronized device's capture keeps all values at once: here each matrix as floats.
+  // Captures on synchronized devices keep all intermediates, here each matrix converted to floats.
   if (weights.quantized && get_accelerator().is_synchronized_device() &&
       !has_integer_ops(weights.embedding))
     return false;
@@ -124,7 +123,7 @@ GraphStep::Work GraphStep::make_work(const ModelConfig& config, RopeTables& rope
 }
 
 void GraphStep::capture(Work& work, const Pass& pass) {
-  // Nothing in the memory that they share outlives a replay, so they may run in any order.
+  // The graphs can share a memory pool, because no intermediate outlives a replay.
   std::optional<GraphPool> pool;
   for (const auto& [key, other] : works_) {
     if (other.graph.state() == Graph::State::captured) pool = other.graph.pool();
@@ -134,8 +133,8 @@ void GraphStep::capture(Work& work, const Pass& pass) {
   logits_.copy_(pass(next, id_));
   scope.end();
   ++captures_;
-  log(LogLevel::debug, "the pass over a new token was captured, for up to " +
-                           std::to_string(work.reach) + " positions");
+  log(LogLevel::debug,
+      "captured the pass over a new token for up to " + std::to_string(work.reach) + " positions");
 }
 
 std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConfig& config,
@@ -165,7 +164,7 @@ std::optional<at::Tensor> GraphStep::run(const Weights& weights, const ModelConf
   Work& work = found->second;
   set_inputs(id, cache);
   if (work.graph.state() != Graph::State::captured) {
-    get_accelerator().synchronize();  // errors of what came before are no failures of the capture
+    get_accelerator().synchronize();  // earlier errors are not failures of the capture
     try {
       capture(work, pass);
     } catch (const std::exception& error) {
@@ -191,7 +190,7 @@ void GraphStep::set_inputs(const at::Tensor& id, KvCache& cache) {
 void GraphStep::give_up(LogLevel level, const std::exception& error) {
   owner_->no_graphs = true;
   works_.clear();
-  log(level, "new tokens are computed op by op and not as a graph: " + text_of(error));
+  log(level, "computing new tokens op by op instead of with a graph: " + text_of(error));
 }
 
 }  // namespace anyaccel::llm

@@ -1,5 +1,5 @@
-// One sequence's next token as a captured graph, for accelerators that have graphs and no op for
-// it: launches cost the host one call.
+// Captures the pass over a sequence's next token into a graph, for accelerators that have graphs
+// but no kernel of `inference_decode`. A replay launches all kernels with one call of the host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,36 +22,37 @@ namespace anyaccel::llm {
 
 class KvCache;
 
-/// Which way the pass over a new token may take, as ANYACCEL_DECODE says.
+/// How to compute the pass over a new token (ANYACCEL_DECODE).
 enum class DecodeWay {
-  automatic,  ///< the op `inference_decode`, else a graph, else op by op
-  graph,      ///< a graph, else op by op
+  automatic,  ///< the op `inference_decode`, otherwise a graph, otherwise op by op
+  graph,      ///< a graph, otherwise op by op
   plain,      ///< op by op
 };
 
-/// Throws `invalid_argument` for a value that is none of `auto`, `graph`, `plain`.
+/// Reads ANYACCEL_DECODE. Throws `invalid_argument` unless it is `auto`, `graph` or `plain`.
 DecodeWay decode_way();
 
-/// Cosines and sines, a row for each position.
+/// Cosines and sines, one row per position.
 using Rotation = std::pair<at::Tensor, at::Tensor>;
 
-/// Where a sequence's next token stands, in one pass. The position is a value on the device, so
-/// that a pass which was captured can be replayed for another one; what attention looks at is the
-/// first `reach` positions, those behind the token's own masked out.
+/// The position of a sequence's next token in a pass. It is a device tensor, so that a captured
+/// pass can be replayed for another position. Attention reads the first `reach` positions and masks
+/// those after the token.
 class NextToken {
  public:
   /// `position`: int64 [1].
   NextToken(at::Tensor position, std::int64_t reach, const Rotation& table,
             const Rotation& window_table);
 
-  /// Rows of the tables; undefined where the tables are.
+  /// The token's rows of the tables; undefined if the tables are undefined.
   Rotation rotation() const { return rows_of(table_); }
   Rotation window_rotation() const { return rows_of(window_table_); }
-  /// The row of a table that has `offset` rows in front of the first position's, [1, width].
+  /// Returns the token's row [1, width] of a table that has `offset` rows before the first
+  /// position.
   at::Tensor row(const at::Tensor& table, std::int64_t offset) const;
   /// Stores the token's key and value [1, kv_heads, 1, head_dim] in a layer of the cache. Returns
-  /// keys and values to look at, and what is added to their scores, [1, 1, 1, positions]: 0, or
-  /// minus infinity where the token sees nothing. `window`: 0 for everything.
+  /// the keys and values to attend to, and a mask [1, 1, 1, positions] to add to the scores: 0, or
+  /// minus infinity for hidden positions. `window`: 0 for no limit.
   std::tuple<at::Tensor, at::Tensor, at::Tensor> append(KvCache& cache, std::int64_t layer,
                                                         const at::Tensor& key,
                                                         const at::Tensor& value,
@@ -59,7 +60,7 @@ class NextToken {
 
  private:
   struct Seen {
-    at::Tensor places;  ///< undefined: the first `reach_`
+    at::Tensor places;  ///< undefined: the first `reach_` positions
     at::Tensor mask;
   };
   const Seen& seen(std::int64_t window, const at::TensorOptions& options);
@@ -68,28 +69,29 @@ class NextToken {
   at::Tensor position_;
   std::int64_t reach_;
   Rotation table_, window_table_;
-  std::map<std::int64_t, Seen> seen_;  ///< layers of the same window share theirs
+  std::map<std::int64_t, Seen> seen_;  ///< by window, shared by the layers with the same window
 };
 
-/// The graphs of one cache: they read and write its memory. The first token of a reach is computed
-/// as usual, the second captures, and from then on each is a replay. Not thread-safe.
+/// The graphs of one cache, whose memory they read and write. For each reach, the first token runs
+/// op by op, the second is captured, and later ones are replayed. Not thread-safe.
 class GraphStep {
  public:
-  /// The logits [1, 1, vocab] of an id [1, 1] behind a sequence.
+  /// Computes the logits [1, 1, vocab] of an id [1, 1] that follows a sequence.
   using Pass = std::function<at::Tensor(NextToken& next, const at::Tensor& id)>;
 
-  /// Whether the next token behind `length` positions can go this way. Not where ranks hold the
-  /// model, experts are chosen over the host, angles change with each position, host memory has no
-  /// op for its integer matrices, or something failed before.
+  /// Returns whether the token after `length` positions can use a graph. It cannot if ranks share
+  /// the model, a layer has experts (chosen on the host), the frequencies change with each
+  /// position, a synchronized device lacks ops for the integer matrices, or an earlier attempt
+  /// failed.
   static bool takes(const Weights& weights, const ModelConfig& config, std::int64_t length);
 
-  /// How many positions attention looks at when it has to look at `length` of them: few different
-  /// ones, since each is a graph.
+  /// Rounds `length` up to the number of positions that attention reads, up to `capacity`. The
+  /// steps are coarse, because each value needs its own graph.
   static std::int64_t reach_of(std::int64_t length, std::int64_t capacity);
 
-  /// What `pass` gives for the id behind the cache's positions. The new position is stored but does
-  /// not count yet. Nothing where the accelerator has no graphs or no kernel of an op for it, or
-  /// the pass cannot be captured, which is told in a warning; takes() is false from then on.
+  /// Runs `pass` for the id after the cache's positions. Stores the new position without advancing
+  /// the cache. Returns nothing if the accelerator lacks graphs or a kernel, or if the capture
+  /// fails, which logs a warning. takes() returns false from then on.
   std::optional<at::Tensor> run(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                                 const at::Tensor& id, KvCache& cache, const Pass& pass);
 
@@ -100,10 +102,10 @@ class GraphStep {
   struct Work {
     Graph graph;
     std::int64_t reach;
-    Rotation table, window_table;  ///< kept: rope makes other ones when it needs longer ones
+    Rotation table, window_table;  ///< kept alive, because `rope` may replace its tables
   };
-  using Works = std::map<std::pair<std::int64_t, std::int64_t>,
-                         Work>;  ///< by reach and what the angles are for
+  /// By reach and RopeTables::scaling().
+  using Works = std::map<std::pair<std::int64_t, std::int64_t>, Work>;
 
   Work make_work(const ModelConfig& config, RopeTables& rope, std::int64_t reach,
                  std::int64_t length);
@@ -111,9 +113,9 @@ class GraphStep {
   void capture(Work& work, const Pass& pass);
   void give_up(LogLevel level, const std::exception& error);
 
-  at::Tensor id_, position_, logits_;  ///< what the graphs read and write
+  at::Tensor id_, position_, logits_;  ///< inputs and output of the graphs
   Works works_;
-  std::shared_ptr<Weights::Step> owner_;  ///< of the weights that they read
+  std::shared_ptr<Weights::Step> owner_;  ///< identifies the weights that the graphs read
   std::int64_t captures_ = 0, replays_ = 0;
 };
 

@@ -32,11 +32,11 @@ std::optional<at::Tensor> maybe(const at::Tensor& bias) {
 
 /// The tokens of one sequence in a pass.
 struct BatchSequence {
-  KvCache* cache;                  ///< null: none, for a sequence from its beginning
-  std::int64_t past, begin, time;  ///< of the sequence; `begin`: column of its first new token
+  KvCache* cache;                  ///< null: the pass starts the sequence
+  std::int64_t past, begin, time;  ///< begin: column of its first new token
   Masks masks;
-  NextToken* next =
-      nullptr;  ///< set: one token, whose position is a value on the device, and not `past`
+  /// If set, the pass has one token with its position on the device; `past` is unused.
+  NextToken* next = nullptr;
 };
 
 at::Tensor norm(const at::Tensor& x, const at::Tensor& weight, const ModelConfig& config,
@@ -52,8 +52,8 @@ at::Tensor soft_cap(const at::Tensor& x, double cap) {
   return cap > 0 ? x.div(cap).tanh().mul(cap) : x;
 }
 
-/// Attention with capped scores, which torch has no kernel for. `mask`: none when everything is
-/// seen.
+/// Attention with capped scores, for which torch has no kernel. `mask`: none if all positions are
+/// visible.
 at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& mask, double scale, double cap) {
   const std::int64_t groups = query.size(1) / key.size(1);
@@ -70,7 +70,7 @@ at::Tensor capped_attention(const at::Tensor& query, const at::Tensor& key, cons
   return at::matmul(shares, repeated(value));
 }
 
-/// qkv with every head of query and key normalized.
+/// Normalizes every head of query and key.
 at::Tensor normalize_heads(const LayerWeights& layer, const ModelConfig& config,
                            const at::Tensor& qkv) {
   const std::int64_t heads = config.num_heads;
@@ -93,7 +93,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> split_heads(const at::Tensor& qkv
           all.narrow(1, heads + kv_heads, kv_heads)};
 }
 
-/// Of the layer's scores; none for torch's own.
+/// Scale of the layer's scores; none: torch's default.
 std::optional<double> score_scale(const ModelConfig& config, std::int64_t index) {
   if (config.attention_scale <= 0 && !config.scale_by_layer) return std::nullopt;
   const double scale = config.attention_scale > 0
@@ -106,8 +106,8 @@ at::Tensor joined(const std::vector<at::Tensor>& rows, std::int64_t axis) {
   return rows.size() == 1 ? rows[0] : at::cat(rows, axis);
 }
 
-/// Attention over what is seen. `mask`: true for what is, or what is added to the scores; none for
-/// everything, or the triangle.
+/// Attention over the visible positions. `mask`: bool, true for visible positions, or a float
+/// tensor to add to the scores; none: all positions are visible, or `causal` applies.
 at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Tensor& key,
                const at::Tensor& value, const std::optional<at::Tensor>& mask, bool causal,
                std::int64_t index) {
@@ -119,7 +119,7 @@ at::Tensor mix(const ModelConfig& config, const at::Tensor& query, const at::Ten
                                           /*enable_gqa=*/query.size(1) != key.size(1));
 }
 
-/// Keys or values of each query head, where a rank's heads do not divide among them.
+/// Repeats keys or values for each query head, if a rank's heads do not divide evenly among them.
 at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
   if (config.head_group == 0) return shared;
   const at::Tensor heads = at::arange(config.first_head, config.first_head + config.num_heads,
@@ -127,14 +127,14 @@ at::Tensor for_heads(const ModelConfig& config, const at::Tensor& shared) {
   return shared.index_select(1, heads.floor_divide(config.head_group));
 }
 
-/// What one sequence's new tokens see, [batch, heads, time, head_dim].
+/// Attention output for one sequence's new tokens, [batch, heads, time, head_dim].
 at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor key,
                   at::Tensor value, std::int64_t index, BatchSequence& part) {
   const std::int64_t window =
       config.windows.empty() ? 0 : config.windows[static_cast<std::size_t>(index)];
   if (part.next) {
     const auto [keys, values, mask] = part.next->append(*part.cache, index, key, value, window);
-    // Heads that share a key become rows: kernels that take a mask need not repeat the keys then.
+    // Fold heads that share a key into rows, so that kernels with a mask need not repeat the keys.
     const at::Tensor rows = query.reshape({1, config.num_kv_heads, -1, config.head_dim});
     return mix(config, rows, keys, values, mask, /*causal=*/false, index).reshape(query.sizes());
   }
@@ -145,8 +145,8 @@ at::Tensor attend(const ModelConfig& config, const at::Tensor& query, at::Tensor
   }
   const std::optional<at::Tensor> mask =
       part.masks.of(window, /*always=*/config.attention_softcap > 0);
-  // One new token sees everything that is left; from an empty cache the plain triangle holds; else
-  // the mask says.
+  // A single token attends to all remaining positions, an empty cache needs only the causal mask,
+  // and other cases use `mask`.
   return mix(config, query, for_heads(config, key), for_heads(config, value), mask,
              /*causal=*/!mask && query.size(2) > 1, index);
 }
@@ -182,7 +182,7 @@ at::Tensor feed_forward(const LayerWeights& layer, const ModelConfig& config, co
   return linear(inner, layer.down, layer.down_scales, layer.down_bias);
 }
 
-/// Cosines and sines of all parts' positions, one part's after the other.
+/// Cosines and sines of the positions of all parts, concatenated.
 template <typename Rows>
 Rotation rotation_of(const std::vector<BatchSequence>& parts, Rows rows) {
   std::vector<at::Tensor> cosines, sines;
@@ -198,7 +198,7 @@ at::Tensor embed(const Weights& weights, const ModelConfig& config, const at::Te
                  const std::vector<BatchSequence>& parts) {
   at::Tensor x = weights.shards ? weights.shards->embed(weights.embedding, ids)
                                 : at::embedding(weights.embedding, ids);
-  // As a tensor: the factor is rounded to the model's dtype, as transformers does.
+  // Multiply by a tensor, which rounds the factor to the model's dtype like transformers.
   if (config.embedding_scale != 1.0) x = x.mul(at::full({}, config.embedding_scale, x.options()));
   if (weights.project_in.defined()) x = at::linear(x, weights.project_in);
   if (!config.learned_positions) return x;
@@ -219,7 +219,7 @@ at::Tensor last_logits(const Weights& weights, const ModelConfig& config, const 
   return soft_cap(out, config.logit_softcap);
 }
 
-/// The values behind the last layer, [batch, time, hidden].
+/// The output of the last layer, [batch, time, hidden].
 at::Tensor run_layers(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                       const at::Tensor& ids, std::vector<BatchSequence>& parts,
                       const DropoutMasks* masks) {
@@ -279,7 +279,7 @@ const DecodeStep* step_of(const Weights& weights, const ModelConfig& config) {
   return decode_way() == DecodeWay::automatic ? DecodeStep::of(weights, config) : nullptr;
 }
 
-/// Logits of new tokens [1, rows or segments, vocab], all layers in one op.
+/// Logits [1, rows or segments, vocab] of new tokens, with all layers in one op.
 at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
                     RopeTables& rope, const at::Tensor& ids, const std::vector<Segment>& segments,
                     bool last_only) {
@@ -289,7 +289,7 @@ at::Tensor run_step(const DecodeStep& step, const Weights& weights, const ModelC
   return soft_cap(logits, config.logit_softcap);
 }
 
-/// The same of a sequence's many, so many at a time.
+/// Like run_step() for many tokens of one sequence, `rows_at_once` tokens per call.
 at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const ModelConfig& config,
                       RopeTables& rope, const at::Tensor& ids, KvCache& cache, bool last_only,
                       std::int64_t rows_at_once) {
@@ -303,16 +303,16 @@ at::Tensor run_pieces(const DecodeStep& step, const Weights& weights, const Mode
   return joined(logits, 1);
 }
 
-/// Whether a prompt of so many tokens goes through the op.
+/// Returns whether a prompt of `time` tokens uses the op.
 bool takes_prompt(const DecodeStep* step, const ModelConfig& config, std::int64_t time) {
   if (!step || step->prompt_rows() == 0) return false;
-  // These turn the first tokens of a long prompt otherwise than they would turn them alone.
+  // With these types, the frequencies depend on the length, which differs between pieces.
   const bool by_length =
       config.rope.type == RopeType::dynamic || config.rope.type == RopeType::longrope;
   return time <= step->prompt_rows() || !by_length;
 }
 
-/// The segments' last logits [1, segments, vocab], in one pass.
+/// Logits [1, segments, vocab] of the segments' last tokens, in one pass.
 at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const ModelConfig& config,
                         RopeTables& rope, const at::Tensor& ids,
                         const std::vector<Segment>& segments) {
@@ -329,9 +329,9 @@ at::Tensor run_segments(const DecodeStep* step, const Weights& weights, const Mo
   return last_logits(weights, config, joined(last, 1));
 }
 
-/// Numbers of the segments that each pass takes. Where there is an op, each goes the way that it
-/// goes alone, those of few tokens as many at once as the op takes: then what a sequence gets does
-/// not depend on the others, to the bit.
+/// Groups segments into passes and returns their indices. With a DecodeStep, each segment uses the
+/// same path as alone: short ones share passes of the op up to its limit, long ones get their own.
+/// A sequence's results are then bitwise independent of the others.
 std::vector<std::vector<std::size_t>> passes_of(bool has_step,
                                                 const std::vector<Segment>& segments) {
   std::vector<std::vector<std::size_t>> passes, plain;
@@ -362,8 +362,7 @@ at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, Rope
   const std::int64_t time = ids.size(1);
   const bool alone = !masks && ids.size(0) == 1 && !c10::GradMode::is_enabled();
   if (const DecodeStep* step = alone ? step_of(weights, config) : nullptr) {
-    // Guesses that are checked: each has the bits that it would have one by one, however many they
-    // are.
+    // Guesses to verify: max_rows at a time, so that each has the same bits as one by one.
     if (cache && (!last_only || DecodeStep::takes(time)))
       return run_pieces(*step, weights, config, rope, ids, *cache, last_only, DecodeStep::max_rows);
     if (takes_prompt(step, config, time)) {

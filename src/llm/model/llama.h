@@ -12,27 +12,27 @@
 
 namespace anyaccel::llm {
 
-/// One of several sequences of a pass: the cache that its tokens follow, and how many they are.
+/// One of several sequences in a pass: the cache that its tokens extend, and the number of tokens.
 struct Segment {
   KvCache* cache;
   std::int64_t time;
 };
 
-/// Masks of one step for dropout after attention and after the feed-forward part: two per layer,
+/// Dropout masks of one step, two per layer: after attention and after the feed-forward layer, each
 /// [batch, time, hidden].
 using DropoutMasks = std::vector<at::Tensor>;
 
-/// Logits [batch, time, vocab] of token ids [batch, time] (int64, on the accelerator). With a cache
-/// the ids follow the positions in it. `last_only`: the last position's logits alone, [batch, 1,
-/// vocab].
+/// Returns logits [batch, time, vocab] for token ids [batch, time] (int64, on the accelerator).
+/// With a cache, the ids extend its positions. `last_only`: return only the last position, [batch,
+/// 1, vocab].
 at::Tensor llama_forward(const Weights& weights, const ModelConfig& config, RopeTables& rope,
                          const at::Tensor& ids, KvCache* cache = nullptr, bool last_only = false,
                          const DropoutMasks* masks = nullptr);
 
-/// The logits after each of several sequences, [sequences, vocab], computed together: `ids` [1,
-/// all] are the first one's next tokens, then the second one's, and so on. Nothing is padded, and
-/// none sees another. Where there is a DecodeStep a sequence's have the bits that llama_forward()
-/// gives it alone.
+/// Returns the logits [sequences, vocab] after each of several sequences, computed together. `ids`
+/// [1, total] are the sequences' next tokens, concatenated. There is no padding, and sequences do
+/// not attend to each other. With a DecodeStep, the logits have the same bits as those of
+/// llama_forward() for each sequence alone.
 at::Tensor llama_forward_segments(const Weights& weights, const ModelConfig& config,
                                   RopeTables& rope, const at::Tensor& ids,
                                   const std::vector<Segment>& segments);

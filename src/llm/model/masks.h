@@ -1,4 +1,4 @@
-// Which positions the tokens of a pass may see.
+// Attention masks of a pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,16 +9,16 @@
 
 namespace anyaccel::llm {
 
-/// The masks of one pass over `time` tokens behind `past` others: layers of the same window share
-/// theirs. Not thread-safe.
+/// The masks of a pass over `time` tokens after `past` others. Layers with the same window share a
+/// mask. Not thread-safe.
 class Masks {
  public:
   Masks(std::int64_t past, std::int64_t time, c10::Device device)
       : past_(past), time_(time), device_(device) {}
 
-  /// [time, past + time], true for what is seen: all up to the token's own position, or the last
-  /// `window` of them; 0 for everything. Nothing where the kernels' own rule fits, unless `always`
-  /// one is needed.
+  /// Returns a mask [time, past + time] that is true for visible positions: all up to the token's
+  /// own, or the last `window` of them if `window` is not 0. Returns nothing if the kernels' causal
+  /// flag suffices, unless `always` is set, or if there is one token.
   std::optional<at::Tensor> of(std::int64_t window, bool always);
 
  private:

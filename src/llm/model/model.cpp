@@ -21,7 +21,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// All weights, or those of a plan; integers from the user's cache if they are there.
+/// Loads all weights, or a plan's part of them. Uses cached integers from the user's cache if
+/// present.
 void fill(ModelState& state, const std::filesystem::path& folder, const LoadOptions& options,
           const StoredWeights& stored, const ParallelPlan* plan) {
   std::optional<QuantizedFile> kept;
@@ -43,11 +44,11 @@ Model Model::load(const std::filesystem::path& folder, c10::ScalarType dtype) {
 }
 
 Model Model::load(const std::filesystem::path& folder, const LoadOptions& options) {
-  const StoredWeights stored =
-      open_stored(folder, options);  // first: a wrong folder is then reported as such
+  // Open the weights first, so that a wrong folder is reported as such.
+  const StoredWeights stored = open_stored(folder, options);
   const c10::AutoGradMode no_gradient(false);
   const auto config = ModelConfig::read(folder);
-  check_shapes(config, stored);  // before a wrong size asks for more memory than there is
+  check_shapes(config, stored);  // before wrong sizes cause huge allocations
   auto state = std::make_shared<ModelState>(config, options.dtype);
   fill(*state, folder, options, stored, nullptr);
   return Model(std::move(state));
@@ -73,11 +74,11 @@ Model Model::load_parallel(const std::filesystem::path& folder, const LoadOption
   Weights& weights = state->weights;
   fill(*state, folder, options, stored, &plan);
   weights.shards = std::make_shared<Shards>(std::move(group), config, plan);
-  // All ranks go the same way: the sums that they exchange have another type on the other one.
+  // All ranks must use the same path, because the dtype of the exchanged sums depends on it.
   const bool one_lacks = weights.shards->any(!DecodeStep::of(weights, state->local));
   if (one_lacks) weights.step->step = nullptr;
-  weights.quantized =
-      weights.shards->any(weights.quantized);  // by which callers decide what they ask of all
+  // Callers base collective decisions on this flag, so it must be the same on all ranks.
+  weights.quantized = weights.shards->any(weights.quantized);
   return Model(std::move(state));
 }
 
@@ -146,10 +147,9 @@ at::Tensor Model::logits(const std::vector<std::int64_t>& ids) const {
 void Model::save(const std::filesystem::path& folder) const {
   if (ranks() > 1)
     throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "this is one rank's part of a model"});
+                {.what = "cannot save one rank's part of a model"});
   if (state_->weights.quantized) {
-    throw Error(ErrorCode::unsupported, "Model::save",
-                {.what = "the weights are integers, which are not written"});
+    throw Error(ErrorCode::unsupported, "Model::save", {.what = "cannot save quantized weights"});
   }
   std::filesystem::create_directories(folder);
   AtomicFile config(folder / "config.json");

@@ -1,4 +1,4 @@
-// The names that tensors have in Hugging Face's files.
+// Names of tensors in Hugging Face checkpoints.
 #include "llm/checkpoint/checkpoint.h"
 #include "llm/model/weights.h"
 
@@ -6,8 +6,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Rows of a fused matrix (or bias) under the names of their parts, or the parts that are given in
-/// its place.
+/// Visits the rows of a fused matrix or bias under the names of its parts, or the separate parts in
+/// `apart` if there is no fused matrix.
 void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Tensor& fused,
                const char* suffix,
                std::initializer_list<std::pair<const char*, std::int64_t>> parts,
@@ -25,7 +25,7 @@ void add_parts(const TensorVisitor& out, const std::string& prefix, const at::Te
   }
 }
 
-/// Each expert's matrices; Mixtral's files call them otherwise than the others.
+/// Visits each expert's matrices. Mixtral uses other names than the other families.
 void visit_experts(const TensorVisitor& out, const std::string& prefix, const LayerWeights& layer,
                    const ModelConfig& config) {
   const bool numbered = config.model_type == "mixtral";
@@ -41,19 +41,19 @@ void visit_experts(const TensorVisitor& out, const std::string& prefix, const La
   }
 }
 
-/// A matrix or vector of its own; nothing where the model has none.
+/// Visits a tensor, if the model has it.
 void add(const TensorVisitor& out, const std::string& name, const at::Tensor& tensor) {
   if (tensor.defined()) out(name, tensor.detach());
 }
 
-/// GPT-2's matrices are stored with a row per input.
+/// Visits a transposed matrix: GPT-2 stores one row per input.
 void add_turned(const TensorVisitor& out, const std::string& name, const at::Tensor& matrix,
                 const at::Tensor& bias) {
   out(name + ".weight", matrix.detach().t());
   add(out, name + ".bias", bias);
 }
 
-/// A weight and its bias.
+/// Visits a weight and its bias.
 void add_pair(const TensorVisitor& out, const std::string& name, const at::Tensor& weight,
               const at::Tensor& bias) {
   add(out, name + ".weight", weight);
@@ -111,7 +111,7 @@ void visit_llama(const Weights& weights, const ModelConfig& config, const Tensor
     const LayerWeights& layer = weights.layers[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     out(prefix + "input_layernorm.weight", layer.input_norm.detach());
-    // Where the norms stand on both sides, this name is that of the one behind attention.
+    // In models with norms on both sides, this name belongs to the norm after attention.
     const std::string behind = prefix + "post_attention_layernorm.weight";
     if (config.norms_after) {
       out(behind, layer.after_attention.detach());

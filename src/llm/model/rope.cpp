@@ -33,8 +33,8 @@ at::Tensor llama3_scaling(const at::Tensor& frequencies, const RopeConfig& rope)
   return at::where(at::logical_and(wave.ge(short_wave), wave.le(long_wave)), blend, result);
 }
 
-/// arXiv:2309.00071: pairs that turn often stay as they are, those that turn seldom are stretched,
-/// a ramp between them.
+/// YaRN (arXiv:2309.00071): keeps high frequencies, divides low ones by the factor, and
+/// interpolates in between.
 at::Tensor yarn_scaling(const at::Tensor& frequencies, const RopeConfig& rope,
                         std::int64_t rotated) {
   const auto width = static_cast<double>(rotated);
@@ -119,7 +119,7 @@ void RopeTables::prepare(std::int64_t length, std::int64_t count) {
   const std::int64_t scaled = scaling(length);
   if (scaled == scaled_ && count <= length_) return;
   scaled_ = scaled;
-  // Whole powers of two, so that token-by-token generation does not rebuild at every step.
+  // Round up to powers of two, so that generation does not rebuild the tables for each token.
   std::int64_t rows = 64;
   while (rows < count) rows *= 2;
   build(rows);

@@ -10,32 +10,31 @@
 
 namespace anyaccel::llm {
 
-/// Angle per position of each pair of a head: host float32, one per rotated pair. `length` matters
-/// to dynamic scaling and longrope alone: longer sequences turn slower. As transformers'
-/// modeling_rope_utils, in float32 as there.
+/// Returns the angle per position of each rotated pair of a head, as a float32 host tensor.
+/// `length` affects only dynamic scaling and longrope, which lower the frequencies of longer
+/// sequences. Computed in float32, like transformers' modeling_rope_utils.
 at::Tensor rope_frequencies(const ModelConfig& config, std::int64_t length);
 
-/// Cosines and sines of positions 0..length-1 on the accelerator, float32 [length, rotated pairs],
-/// made when first needed. Not thread-safe.
+/// Cosines and sines of positions 0..length-1 on the accelerator, float32 [length, rotated pairs].
+/// Created lazily. Not thread-safe.
 class RopeTables {
  public:
   explicit RopeTables(const ModelConfig& config);
-  /// Rows begin..begin+count-1 for a sequence whose length is then begin+count.
+  /// Returns rows begin..begin+count-1 for a sequence of length begin+count.
   std::pair<at::Tensor, at::Tensor> rows(std::int64_t begin, std::int64_t count);
 
-  /// The same for layers with a window, which may turn otherwise.
+  /// Like rows(), for layers with a window, which may use other frequencies.
   std::pair<at::Tensor, at::Tensor> window_rows(std::int64_t begin, std::int64_t count) {
     return window_ ? window_->rows(begin, count) : rows(begin, count);
   }
 
-  /// Whole tables, of `count` rows or more, for a sequence of `length`; they stay as they are when
-  /// rows() makes other ones.
+  /// Returns whole tables of at least `count` rows for a sequence of `length`. Later calls of
+  /// rows() do not change them.
   std::pair<at::Tensor, at::Tensor> tables(std::int64_t length, std::int64_t count);
   std::pair<at::Tensor, at::Tensor> window_tables(std::int64_t length, std::int64_t count) {
     return window_ ? window_->tables(length, count) : tables(length, count);
   }
-  /// What the angles of a sequence of `length` are for: where it is the same number, they are the
-  /// same.
+  /// Identifies the frequencies for a sequence of `length`: equal results mean equal frequencies.
   std::int64_t scaling(std::int64_t length) const;
 
  private:

@@ -1,4 +1,4 @@
-// What a Model holds.
+// State of a Model.
 #pragma once
 
 #include "anyaccel/accelerator.h"
@@ -15,7 +15,7 @@ struct ModelState {
         dtype(type),
         weights(make_weights(local, type, get_accelerator().torch_device())),
         rope(config) {}
-  /// A part of the model, whose sizes are `part`'s.
+  /// Holds one rank's part of the model, with the sizes in `part`.
   ModelState(ModelConfig model_config, ModelConfig part, c10::ScalarType type)
       : config(std::move(model_config)),
         local(std::move(part)),
@@ -23,15 +23,15 @@ struct ModelState {
         weights(make_weights(local, type, get_accelerator().torch_device())),
         rope(config) {}
   ModelConfig config;  ///< of the whole model
-  ModelConfig local;   ///< of what this rank has: the same where the model is not split
+  ModelConfig local;   ///< of this rank's part; equal to `config` if the model is not split
   c10::ScalarType dtype;
   Weights weights;
   RopeTables rope;
 };
 
-/// Throws `invalid_argument` as Model::logits says.
+/// Throws `invalid_argument` for ids that Model::logits() rejects.
 void check_ids(const ModelConfig& config, const std::vector<std::int64_t>& ids, const char* where);
-/// Ids as an int64 tensor [1, time] on the accelerator, checked.
+/// Checks ids and copies them to the accelerator as an int64 tensor [1, time].
 at::Tensor ids_on_device(const ModelConfig& config, const std::vector<std::int64_t>& ids,
                          const char* where);
 

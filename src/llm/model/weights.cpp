@@ -159,7 +159,7 @@ void each_matrix(Weights& weights,
 
 std::vector<Parameter> parameters(const Weights& weights) {
   std::vector<Parameter> out;
-  Weights same = weights;  // the same tensors
+  Weights same = weights;  // shares the tensors
   each_parameter(same, [&](const std::string& name, at::Tensor& tensor) {
     out.push_back({name, tensor, tensor.dim() > 1});
   });
@@ -168,8 +168,8 @@ std::vector<Parameter> parameters(const Weights& weights) {
 
 void check_shapes(const ModelConfig& config, const StoredWeights& stored) {
   const auto shapes = make_weights(config, c10::kFloat, c10::Device(c10::kMeta));
-  // One after the other: the first that is not there ends it, however many experts the
-  // configuration speaks of.
+  // Check tensors one at a time: the first missing one ends the loop, however many experts the
+  // configuration claims.
   visit_tensors(shapes, config, [&](const std::string& name, const at::Tensor& tensor) {
     stored.check(name, tensor.sizes());
   });

@@ -1,4 +1,4 @@
-// A Llama model's tensors and their names.
+// A Llama model's weights and their names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,100 +21,100 @@ class Shards;
 class StoredWeights;
 struct ParallelPlan;
 
-/// One decoder layer. Query, key and value share one matrix, gate and up another: fewer, larger
-/// products. Without a gate gate_up is up alone. Where a mapped file has them one by one they stay
-/// there: then these are undefined, and the parts are given.
+/// One decoder layer. Query, key and value share a matrix, and so do gate and up, for fewer and
+/// larger products. Without a gate, gate_up is only up. If a mapped file stores them separately,
+/// the fused matrices are undefined and the parts are set.
 struct LayerWeights {
   at::Tensor input_norm, input_norm_bias, qkv, qkv_bias, output, output_bias;
-  at::Tensor query_norm, key_norm;  ///< [head_dim], undefined where the model has none
-  at::Tensor after_attention,
-      after_feed_forward;  ///< norms behind them, undefined where the model has none
-  at::Tensor post_norm, post_norm_bias, gate_up, gate_up_bias, down,
-      down_bias;                      ///< biases are undefined where the model has none
+  at::Tensor query_norm, key_norm;  ///< [head_dim]; undefined if the model has none
+  /// Norms after attention and after the feed-forward layer; undefined if the model has none.
+  at::Tensor after_attention, after_feed_forward;
+  /// Biases are undefined if the model has none.
+  at::Tensor post_norm, post_norm_bias, gate_up, gate_up_bias, down, down_bias;
   at::Tensor router;                  ///< [experts, hidden]; undefined in layers without experts
   at::Tensor expert_gate_up;          ///< [experts, 2 * expert_size, hidden], in place of gate_up
   at::Tensor expert_down;             ///< [experts, hidden, expert_size], in place of down
   std::vector<at::Tensor> qkv_parts;  ///< query, key, value
   std::vector<at::Tensor> gate_up_parts;                          ///< gate, up
-  Scales qkv_scales, output_scales, gate_up_scales, down_scales;  ///< where these are integers
+  Scales qkv_scales, output_scales, gate_up_scales, down_scales;  ///< defined for integer matrices
 };
 
-/// All tensors of a model, on the accelerator.
+/// All weights of a model, on the accelerator.
 struct Weights {
   at::Tensor embedding;  ///< [vocab, embedding width]
-  at::Tensor
-      positions;  ///< [offset + max_positions, hidden], undefined where positions are rotated
-  at::Tensor project_in, project_out;  ///< undefined where the embedding is as wide as the layers
+  /// [offset + max_positions, hidden]; undefined if positions are rotated.
+  at::Tensor positions;
+  at::Tensor project_in, project_out;  ///< undefined if the embedding has the layers' width
   std::vector<LayerWeights> layers;
-  at::Tensor norm, norm_bias;  ///< undefined where the model has none
-  at::Tensor head;         ///< [vocab, embedding width]; the same tensor as `embedding` when tied
-  Scales head_scales;      ///< where the head is integers; then it is not the embedding's tensor
-  bool quantized = false;  ///< whether matrices are integers
-  std::shared_ptr<Shards> shards;  ///< where these are one rank's part of the model
-  /// The faster way of passes over few tokens, once one was asked for: loading an op may mean
-  /// building it.
+  at::Tensor norm, norm_bias;      ///< undefined if the model has none
+  at::Tensor head;                 ///< [vocab, embedding width]; the tensor `embedding` if tied
+  Scales head_scales;              ///< for an integer head, which is never the embedding's tensor
+  bool quantized = false;          ///< whether matrices are integers
+  std::shared_ptr<Shards> shards;  ///< set if these weights are one rank's part of the model
+  /// The faster path for passes over few tokens. Created on first use, because loading an op may
+  /// build it.
   struct Step {
     bool asked = false;
-    std::shared_ptr<DecodeStep> step;  ///< null where there is none
-    bool no_graphs = false;            ///< the accelerator has none, or a capture failed
+    std::shared_ptr<DecodeStep> step;  ///< null if unsupported
+    bool no_graphs = false;            ///< unsupported, or a capture failed
   };
   std::shared_ptr<Step> step = std::make_shared<Step>();
 };
 
-/// A tensor to be trained.
+/// A trainable tensor.
 struct Parameter {
-  std::string name;  ///< ours: fused matrices have one name
+  std::string name;  ///< our own name; a fused matrix has one name
   at::Tensor tensor;
-  bool decay;  ///< matrices decay, norms and biases do not
+  bool decay;  ///< true for matrices, false for norms and biases
 };
 
-/// Uninitialized weights of the configuration's shapes.
+/// Creates uninitialized weights with the configuration's shapes.
 Weights make_weights(const ModelConfig& config, c10::ScalarType dtype, c10::Device device);
 
-/// Normal draws of `initializer_range` (residual projections narrower by 1/sqrt(2 * layers), as
-/// GPT-2), ones for norms, zeros for biases; in a fixed order, from the host.
+/// Initializes weights in a fixed order with random numbers drawn on the host. Matrices are normal
+/// with standard deviation `initializer_range`, residual projections narrower by 1/sqrt(2 * layers)
+/// as in GPT-2. Norms are 1, biases 0.
 void initialize(Weights& weights, const ModelConfig& config, HostRandom& random);
 
 /// Called with each tensor's Hugging Face name and the tensor.
 using TensorVisitor = std::function<void(const std::string& name, const at::Tensor& tensor)>;
 void visit_tensors(const Weights& weights, const ModelConfig& config, const TensorVisitor& visit);
 
-/// What visit_tensors() visits: every tensor under its Hugging Face name; parts of fused matrices
-/// are views of them.
+/// Lists the tensors that visit_tensors() visits: all tensors with their Hugging Face names. Parts
+/// of fused matrices are views.
 std::vector<std::pair<std::string, at::Tensor>> checkpoint_tensors(const Weights& weights,
                                                                    const ModelConfig& config);
 
-/// What a file calls the tensor of this name: one that was saved from the model without its head
-/// lacks the first part.
+/// Returns the file's name for a tensor. Checkpoints saved from a model without its head omit the
+/// first part of the name.
 std::string stored_name(const Checkpoint& checkpoint, const std::string& name);
 
-/// What the optimizer sees: each tensor once, in a fixed order.
+/// Lists the trainable tensors once each, in a fixed order.
 std::vector<Parameter> parameters(const Weights& weights);
 
-/// Calls function(name, tensor) for each tensor that there is, once, in that order.
+/// Calls function(name, tensor) for each defined tensor once, in the order of parameters().
 void each_parameter(
     Weights& weights,
     const std::function<void(const std::string& name, at::Tensor& tensor)>& function);
 
-/// Calls function(name, weight, scales) for each matrix that may be integers.
+/// Calls function(name, weight, scales) for each matrix that may be quantized.
 void each_matrix(Weights& weights,
                  const std::function<void(const std::string& name, at::Tensor& weight,
                                           Scales& scales)>& function);
 
-/// Throws `corrupt` when a checkpoint lacks a tensor of the configuration or has it in another
-/// shape. Takes no memory.
+/// Throws `corrupt` if a checkpoint lacks a tensor of the configuration or has another shape for
+/// it. Allocates no memory for tensors.
 void check_shapes(const ModelConfig& config, const StoredWeights& stored);
 
-/// Copies a checkpoint's tensors in, converting dtype; matrices that it holds as integers stay so
-/// where they can. Throws `corrupt` for missing or misshapen ones. `plan`: of the rank whose part
-/// of the model the weights are (the configuration is then its `local`), or null; no byte of the
-/// others' parts is read.
+/// Copies a checkpoint's tensors and converts their dtype. Integer matrices stay integers where
+/// supported. Throws `corrupt` for missing or misshapen tensors. `plan`: this rank's plan (`config`
+/// is then its `local`), or null; other ranks' parts are not read.
 void load(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
           const ParallelPlan* plan = nullptr);
 
-/// The same for weights that nobody changes: what a file has as it is needed is used where it is
-/// mapped, not copied. What is copied to host memory lies in large pages, and is no longer the
-/// tensor that it was.
+/// Like load(), for weights that do not change: tensors stored in the required form stay in the
+/// mapped file. Other tensors are copied to large pages on the host. May replace the tensors in
+/// `weights`.
 void load_mapped(Weights& weights, const ModelConfig& config, const StoredWeights& stored,
                  const ParallelPlan* plan = nullptr);
 

@@ -52,15 +52,15 @@ void check_parameter(const at::Tensor& parameter, std::size_t i, const at::Tenso
   if (!parameter.is_floating_point() || parameter.layout() != c10::kStrided ||
       !parameter.is_leaf()) {
     fail("AdamW", name + " cannot be trained", c10::toString(parameter.scalar_type()),
-         "a dense floating point leaf tensor");
+         "a dense floating-point leaf tensor");
   }
   if (parameter.device() != first.device()) {
-    fail("AdamW", name + " is on another device than parameter 0", parameter.device().str(),
+    fail("AdamW", name + " is not on the device of parameter 0", parameter.device().str(),
          first.device().str());
   }
 }
 
-// Capability, not brand: a device has the fast path when torch has the kernel for it.
+// A device takes the fused path if torch has a kernel for it.
 bool has_fused_kernel(const at::Tensor& parameter) {
   static const auto op =
       c10::Dispatcher::singleton().findSchema({"aten::_fused_adamw_", "tensor_lr"});
@@ -68,7 +68,7 @@ bool has_fused_kernel(const at::Tensor& parameter) {
                    parameter.scalar_type(), parameter.layout(), parameter.device()));
 }
 
-// 1 - beta^step in fp32. Written as expm1 because 1 - pow() loses four digits in the first steps.
+// 1 - beta^step in float32. Uses expm1, because 1 - pow() loses four digits in the first steps.
 at::Tensor bias_correction(double beta, const at::Tensor& step) {
   if (beta == 0) return at::full({}, 1.0, step.options());
   return step.mul(std::log(beta)).expm1_().neg_();
@@ -81,9 +81,9 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options,
     : parameters_(std::move(parameters)), options_(options) {
   check_options(options);
   if (parameters_.empty())
-    fail("AdamW", "there is nothing to train", "no parameters", "at least one");
+    fail("AdamW", "the parameter list is empty", "no parameters", "at least one");
   if (!decay.empty() && decay.size() != parameters_.size()) {
-    fail("AdamW", "the decay mask has another length than the parameters",
+    fail("AdamW", "the decay mask does not have one entry per parameter",
          std::to_string(decay.size()), std::to_string(parameters_.size()));
   }
   const c10::AutoGradMode no_grad(false);
@@ -170,12 +170,11 @@ at::Tensor AdamW::gradient_norm() const {
 
 void AdamW::clip_gradients(const at::Tensor& norm, double max_norm) {
   if (!(max_norm > 0))
-    fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "> 0");
+    fail("AdamW::clip_grad_norm", "max_norm is out of range", std::to_string(max_norm), "above 0");
   const c10::AutoGradMode no_grad(false);
   const auto grads = gradients();
   if (grads.empty()) return;
-  // The division stays on the device: reading the norm here would stop the device and forbid
-  // capture.
+  // Divide on the device: reading the norm here would synchronize and prevent capture.
   const auto factor = norm.add(1e-6).reciprocal_().mul_(max_norm).clamp_max_(1.0);
   at::_foreach_mul_(grads, factor);
 }
@@ -208,12 +207,12 @@ void AdamW::load_state(const State& state) {
   const auto check = [](const std::string& name, const at::Tensor& mine, const at::Tensor& given) {
     if (!given.defined()) fail("AdamW::load_state", name + " is undefined", "", "a tensor");
     if (mine.sizes() != given.sizes()) {
-      fail("AdamW::load_state", name + " has another shape", shape_of(given), shape_of(mine));
+      fail("AdamW::load_state", name + " has the wrong shape", shape_of(given), shape_of(mine));
     }
   };
   const auto count = parameters_.size();
   if (state.exp_avg.size() != count || state.exp_avg_sq.size() != count) {
-    fail("AdamW::load_state", "the state is of another number of parameters",
+    fail("AdamW::load_state", "the state has the wrong number of parameters",
          std::to_string(state.exp_avg.size()) + " and " + std::to_string(state.exp_avg_sq.size()),
          std::to_string(count));
   }

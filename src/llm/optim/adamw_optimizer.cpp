@@ -69,7 +69,7 @@ at::Tensor AdamWOptimizer::step(LossClosure closure) {
 }
 
 void AdamWOptimizer::save(torch::serialize::OutputArchive& archive) const {
-  // Replays of a captured step advance only the count on the device.
+  // Replays of a captured step advance only the step count on the device.
   for (const auto& group : groups_)
     for (const auto& parameter : group.adamw.parameters())
       static_cast<optim::ParamState&>(*state_.at(parameter.unsafeGetTensorImpl()))
@@ -79,7 +79,7 @@ void AdamWOptimizer::save(torch::serialize::OutputArchive& archive) const {
 
 void AdamWOptimizer::load(torch::serialize::InputArchive& archive) {
   torch::optim::serialize<optim::ParamState, optim::AdamOptions>(archive, *this);
-  // The state that was read is copied into the tensors that a captured step uses.
+  // Copy the loaded state into the tensors that a captured step uses.
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     auto& adamw = groups_[i].adamw;
     AdamW::State state{{}, {}, adamw.state().step.clone(), adamw.state().lr};

@@ -22,8 +22,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Of an archived project (torchdistX), above autograd: what is called here is differentiated as if
-/// the caller had written it.
+/// The key of an archived project (torchdistX), above autograd: autograd differentiates the calls
+/// in these kernels as if the caller had made them.
 constexpr auto kKey = c10::DispatchKey::DeferredInit;
 using Unmarked = c10::impl::ExcludeDispatchKeyGuard;
 
@@ -31,7 +31,7 @@ struct Mark : c10::BackendMeta {
   WeightShare share;
 };
 
-/// Null: not marked. Views have the key and no mark.
+/// Returns null for unmarked tensors. Views have the key but no mark.
 const WeightShare* share_of(const at::Tensor& tensor) {
   const auto* mark = dynamic_cast<const Mark*>(tensor.unsafeGetTensorImpl()->get_backend_meta());
   return mark ? &mark->share : nullptr;
@@ -53,7 +53,7 @@ at::Tensor with_key(const at::Tensor& values) {
   return out;
 }
 
-/// A copy of a marked weight, with its mark and its place in autograd's graph.
+/// Marks a copy of a marked weight and keeps it in the autograd graph.
 struct MarkCopy : torch::autograd::Function<MarkCopy> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& copy, const at::Tensor& weight) {
     return mark_as(with_key(copy), weight);
@@ -69,7 +69,7 @@ at::Tensor summed(const at::Tensor& tensor, const WeightShare& share) {
   return out;
 }
 
-/// Behind a row layer: the ranks' results are added up, and each has the whole gradient.
+/// After a row layer: sums the ranks' results. Every rank receives the whole gradient.
 struct AddUp : torch::autograd::Function<AddUp> {
   static at::Tensor forward(AutogradContext*, const at::Tensor& x, const WeightShare* share) {
     return summed(x, *share);
@@ -79,7 +79,8 @@ struct AddUp : torch::autograd::Function<AddUp> {
   }
 };
 
-/// Before a column layer: all have the whole input, and its gradient is the sum of theirs.
+/// Before a column layer: every rank has the whole input. Its gradient is the sum of the ranks'
+/// gradients.
 struct HandOut : torch::autograd::Function<HandOut> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, WeightShare share) {
     context->saved_data["share"] =
@@ -96,7 +97,8 @@ struct HandOut : torch::autograd::Function<HandOut> {
   };
 };
 
-/// Behind a gathered layer: every output has one rank that knows it, and zeros from the others.
+/// After a gathered layer: each output is computed by one rank; the others contribute zeros to the
+/// sum.
 struct Gather : torch::autograd::Function<Gather> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const WeightShare* share) {
@@ -130,10 +132,10 @@ at::Tensor behind(const at::Tensor& y, const WeightShare& share) {
   }
 }
 
-// What autograd keeps for backward must have no mark: a view has none.
+// Tensors that autograd saves for backward must be unmarked, and views are.
 at::Tensor plain(const at::Tensor& weight) { return at::alias(weight); }
 
-// As the dispatcher calls them, with the mark or without.
+// Kernels of kKey, called for marked and unmarked tensors.
 namespace kernels {
 
 at::Tensor t(const at::Tensor& self) {

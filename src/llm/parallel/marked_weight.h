@@ -1,4 +1,4 @@
-// Weights of which a rank has a part, as tensors that the dispatcher knows.
+// Shards of weights, as tensors that the dispatcher recognizes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,15 +10,15 @@
 
 namespace anyaccel::llm {
 
-/// What products with a marked weight need to know.
+/// Data for products with a marked weight.
 struct WeightShare {
   std::shared_ptr<comm::ProcessGroup> group;
   ModulePart part;
   std::int64_t whole = 0;  ///< size of the split dimension
 };
 
-/// The values of `weight` as a tensor with which t, matmul, mm, addmm, linear and embedding
-/// exchange what the share says.
+/// Returns a tensor with the values of `weight` for which t, matmul, mm, addmm, linear and
+/// embedding communicate as `share` requires.
 at::Tensor marked(const at::Tensor& weight, WeightShare share);
 
 }  // namespace anyaccel::llm

@@ -18,7 +18,7 @@ struct FoundLayer {
   at::Tensor weight, bias;
 };
 
-/// A weight that two layers share is listed once, as an embedding's where one of them is.
+/// Lists a weight shared by several layers once, as an embedding's if one of them is an embedding.
 std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
   std::vector<FoundLayer> out;
   const auto add = [&](FoundLayer found) {
@@ -75,7 +75,7 @@ std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank, 
                                      const ModuleParallelOptions& options) {
   if (ranks < 1 || rank < 0 || rank >= ranks) {
     throw Error(ErrorCode::invalid_argument, "module_plan",
-                {.what = "no such rank",
+                {.what = "the rank is out of range",
                  .got = std::to_string(rank) + " of " + std::to_string(ranks),
                  .want = "0 to ranks - 1"});
   }
@@ -87,7 +87,8 @@ std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
                                          std::shared_ptr<comm::ProcessGroup> group,
                                          const ModuleParallelOptions& options) {
   if (!group) {
-    throw Error(ErrorCode::invalid_argument, "tensor_parallel", {.what = "there is no group"});
+    throw Error(ErrorCode::invalid_argument, "tensor_parallel",
+                {.what = "the process group is null"});
   }
   const auto found = find_layers(module);
   const auto parts = plan_module(layers_of(found), options, group->rank(), group->size());

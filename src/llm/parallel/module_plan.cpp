@@ -44,8 +44,8 @@ std::string_view parent(std::string_view name) {
   return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
 }
 
-/// The Linears beside a row layer that fit its inputs become columns with it; none or one that does
-/// not: nothing is derived.
+/// Splits the Linears next to a row layer as columns, if their outputs fit its inputs. Derives
+/// nothing if there are none or if one does not fit.
 void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::int64_t unit,
                   int ranks, std::vector<ModuleRule>& rules) {
   const std::int64_t inputs = layers[row].shape[1];
@@ -55,8 +55,8 @@ void derive_block(const std::vector<ModuleLayer>& layers, std::size_t row, std::
     const ModuleLayer& other = layers[i];
     if (i == row || other.embedding || parent(other.name) != parent(layers[row].name)) continue;
     const std::int64_t outputs = other.shape[0];
-    // A fused layer's parts are equal: with fewer key heads than query heads its parts are not to
-    // be guessed.
+    // Assume equal parts of a fused layer. With fewer key heads than query heads, the parts are
+    // unknown.
     if (outputs % inputs != 0 || outputs / inputs > 3) return;
     columns.push_back(i);
   }
@@ -84,7 +84,7 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
   if (rule.style == ModuleStyle::replicated) return part;
   if (layer.embedding != (rule.style == ModuleStyle::vocabulary) ||
       (layer.embedding && !can_split(layer, ranks))) {
-    fail(layer, "cannot be split so", to_string(rule.style),
+    fail(layer, "does not support this style", to_string(rule.style),
          layer.embedding
              ? "vocabulary (without max_norm, padding_idx below the ranks' sizes) or replicated"
              : "column, gathered, row or replicated");
@@ -93,13 +93,13 @@ ModulePart part_of(const ModuleLayer& layer, const ModuleRule& rule, int rank, i
   const int fused = rule.style == ModuleStyle::column ? rule.fused : 1;
   const std::int64_t size = layer.shape[part.dim];
   if (fused < 1 || rule.unit < 1 || size % (fused * rule.unit) != 0) {
-    fail(layer, "has a size that its rule does not divide", std::to_string(size),
+    fail(layer, "has a size that its rule cannot split", std::to_string(size),
          "a multiple of " + std::to_string(fused) + " parts of units of " +
              std::to_string(rule.unit));
   }
   const std::int64_t units = size / fused / rule.unit;
   if (units < ranks) {
-    fail(layer, "has nothing for some of the ranks", std::to_string(ranks) + " ranks",
+    fail(layer, "is too small for this number of ranks", std::to_string(ranks) + " ranks",
          "at most " + std::to_string(units));
   }
   const Slice mine = balanced(units, rank, ranks);
@@ -149,9 +149,9 @@ std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers,
     }
     if (!fits) {
       throw Error(ErrorCode::invalid_argument, "tensor_parallel",
-                  {.what = "a rule fits no layer",
+                  {.what = "a rule matches no layer",
                    .got = rule.pattern,
-                   .want = "a Linear's or an Embedding's name"});
+                   .want = "a pattern that matches a Linear or Embedding"});
     }
   }
   std::vector<ModulePart> parts;

@@ -1,4 +1,4 @@
-// What tensor_parallel() makes of each layer; knows sizes and names, no tensors.
+// Plan of tensor_parallel(), based on the layers' names and sizes only.
 #pragma once
 
 #include <string>
@@ -12,21 +12,21 @@ namespace anyaccel::llm {
 struct ModuleLayer {
   std::string name;
   bool embedding = false;
-  std::vector<std::int64_t> shape;  ///< outputs, inputs; or tokens, width
-  bool splittable = true;           ///< false: an embedding that changes its weight as it is read
-  std::int64_t padding =
-      -1;  ///< an embedding's padding_idx, which torch wants to be a row of every rank's part
+  std::vector<std::int64_t> shape;  ///< [outputs, inputs], or [tokens, width] for embeddings
+  bool splittable = true;           ///< false for embeddings that modify their weight on lookup
+  /// An embedding's padding_idx. torch requires it to be a valid row of every rank's part.
+  std::int64_t padding = -1;
 };
 
 struct ModulePart {
   ModuleStyle style = ModuleStyle::replicated;
   std::size_t dim = 0;
-  std::vector<Slice> slices;  ///< of the weight's dimension `dim`; replicated: none
+  std::vector<Slice> slices;  ///< ranges of the weight's dimension `dim`; empty if replicated
 
   std::vector<std::int64_t> local_shape(std::vector<std::int64_t> shape) const;
 };
 
-/// One for each layer.
+/// Returns this rank's part of each layer.
 std::vector<ModulePart> plan_module(const std::vector<ModuleLayer>& layers,
                                     const ModuleParallelOptions& options, int rank, int ranks);
 

@@ -14,7 +14,7 @@ namespace {
 
 enum class Block { none, attention, feed_forward, vocabulary };
 
-/// What a matrix is by the last part of its name.
+/// Role of a matrix, determined by the last part of its name.
 struct Role {
   const char* name;
   Block block;
@@ -67,13 +67,14 @@ Role role_of(const std::string& name) {
                .want = std::move(want)});
 }
 
-/// Which blocks are split, from the styles of their tensors: all as by default, or all replicated.
+/// Which blocks are split, derived from the styles of their tensors, which must be either all
+/// default or all replicated.
 struct Splits {
   std::array<std::optional<bool>, 4> split;
 
   void add(const std::string& name, const Role& role, ShardStyle style) {
     if (style != role.style && style != ShardStyle::replicated) {
-      bad_plan(name, "cannot be split so", to_string(style),
+      bad_plan(name, "does not support this style", to_string(style),
                role.block == Block::none ? "replicated"
                                          : std::string(to_string(role.style)) + " or replicated");
     }
@@ -81,7 +82,7 @@ struct Splits {
     auto& block = split[static_cast<std::size_t>(role.block)];
     const bool now = style != ShardStyle::replicated;
     if (block && *block != now) {
-      bad_plan(name, "is not split as the others that it works with", to_string(style),
+      bad_plan(name, "is not split like the other weights of its block", to_string(style),
                now ? "replicated" : to_string(role.style));
     }
     block = now;
@@ -95,13 +96,13 @@ Slice times(const Slice& slice, std::int64_t factor, std::int64_t offset = 0) {
   return {offset + slice.begin * factor, slice.count * factor};
 }
 
-/// Whom the parts are for, and what the inner values of a feed-forward part are counted in.
+/// The rank, the world size and the granularity of the feed-forward split.
 struct Share {
   int rank, size;
   std::int64_t unit;
 };
 
-/// The inner values that go to a rank together.
+/// Number of adjacent inner values that stay on one rank.
 std::int64_t inner_unit(std::int64_t inner, std::int64_t group, int size) {
   if (group == 0) return 1;
   for (const std::int64_t unit : {group, std::int64_t{64}, std::int64_t{32}}) {
@@ -114,7 +115,7 @@ Slice share_inner(std::int64_t inner, const Share& share) {
   return times(balanced(inner / share.unit, share.rank, share.size), share.unit);
 }
 
-/// Parts of the split dimension of one tensor.
+/// Returns this rank's ranges of the split dimension of a tensor.
 std::vector<Slice> parts_of(const ModelConfig& config, const Role& role, const std::string& name,
                             const Share& share) {
   const int rank = share.rank, size = share.size;
@@ -169,8 +170,8 @@ HeadShare cut_groups(std::int64_t heads, std::int64_t group, int rank, int size)
   return {query, {first, last - first + 1}};
 }
 
-/// Of the rank with most: a query head has as many rows in its two matrices as a key head and its
-/// values have together.
+/// Returns the largest number of heads on a rank. Query heads and key heads count alike, because
+/// each has rows in two matrices.
 template <typename ShareOf>
 std::int64_t most_of(int size, const ShareOf& share_of) {
   std::int64_t most = 0;
@@ -225,7 +226,7 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
              std::to_string(share.unit) + "\n";
   for (const auto& [pattern, style] : rules) plan.key += pattern + " " + to_string(style) + "\n";
   Splits splits;
-  const bool turned = config.model_type == "gpt2";  // a row per input
+  const bool turned = config.model_type == "gpt2";  // GPT-2 stores transposed matrices
   for (const auto& [name, shape] : shapes) {
     const Role role = role_of(name);
     TensorPlan tensor{.name = name, .style = role.style, .shape = shape};
@@ -243,7 +244,7 @@ ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>
         tensor.parts = parts_of(config, role, name, share);
         for (int other = 0; other < size; ++other) {
           if (parts_of(config, role, name, {other, size, share.unit}).front().count == 0) {
-            bad_plan(name, "has nothing for some of the ranks", std::to_string(size) + " ranks",
+            bad_plan(name, "is too small for this number of ranks", std::to_string(size) + " ranks",
                      "fewer");
           }
         }

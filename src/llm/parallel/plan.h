@@ -1,4 +1,4 @@
-// Which part of each of a checkpoint's tensors a rank has when several run one model together.
+// Which part of each checkpoint tensor a rank holds when several ranks share a model.
 #pragma once
 
 #include <cstdint>
@@ -10,72 +10,74 @@
 
 namespace anyaccel::llm {
 
-/// column: a part of the outputs. row: a part of the inputs, results are added up. vocabulary: a
-/// part of the tokens.
+/// column: a range of outputs. row: a range of inputs; results are summed. vocabulary: a range of
+/// tokens.
 enum class ShardStyle { replicated, column, row, vocabulary };
 const char* to_string(ShardStyle style) noexcept;
 
-/// `count` from `begin` on.
+/// The range [begin, begin + count).
 struct Slice {
   std::int64_t begin = 0;
   std::int64_t count = 0;
   bool operator==(const Slice&) const = default;
 };
 
-/// A rank's part of `total`; parts differ by one at most, the first ranks have the larger ones.
+/// Returns a rank's part of `total`. Parts differ by at most one; the first ranks have the larger
+/// parts.
 Slice balanced(std::int64_t total, std::int64_t rank, std::int64_t size);
 
 struct HeadShare {
   Slice query, key;  ///< in heads
 };
 
-/// Whole groups of query heads with their key head. Where there are fewer key heads than ranks, or
-/// the rank with most would have less to do, groups are cut: several ranks have the same key head
-/// then. A rank without heads has none in `query`.
+/// Assigns whole groups of query heads with their key head. Splits groups if there are fewer key
+/// heads than ranks, or if this lowers the largest load; several ranks then hold the same key head.
+/// A rank without heads has an empty `query`.
 HeadShare share_heads(std::int64_t heads, std::int64_t kv_heads, int rank, int size);
 
-/// Name in the checkpoint and whole shape.
+/// Name in the checkpoint and shape of the whole tensor.
 using TensorShape = std::pair<std::string, std::vector<std::int64_t>>;
 
-/// What one rank has of one tensor.
+/// One rank's part of one tensor.
 struct TensorPlan {
   std::string name;
   ShardStyle style = ShardStyle::replicated;
-  std::vector<std::int64_t> shape;  ///< whole, as the checkpoint has it
-  std::size_t dim = 0;              ///< which one is split
-  std::vector<Slice> parts;  ///< one after the other; a fused tensor has several. Replicated: none
-  bool present = true;       ///< false: a bias that another rank adds
+  std::vector<std::int64_t> shape;  ///< shape in the checkpoint
+  std::size_t dim = 0;              ///< split dimension
+  std::vector<Slice> parts;  ///< concatenated; several for a fused tensor, empty if replicated
+  bool present = true;       ///< false for a bias that another rank adds
 
   std::vector<std::int64_t> local_shape() const;
 };
 
-/// A style for the tensors whose name has this pattern, `*` standing for any characters; the last
-/// that fits counts.
+/// A style for the tensors whose name matches the pattern; `*` stands for any characters. The last
+/// match applies.
 using StyleRule = std::pair<std::string, ShardStyle>;
 
 struct ParallelPlan {
   int rank = 0;
   int size = 1;
   ModelConfig local;                                                 ///< sizes of this rank's part
-  bool attention = false, feed_forward = false, vocabulary = false;  ///< what is split
-  Slice tokens;                     ///< this rank's part of the vocabulary
+  bool attention = false, feed_forward = false, vocabulary = false;  ///< which blocks are split
+  Slice tokens;  ///< this rank's part of the vocabulary
+  /// Everything besides configuration and shapes that determines the plan: rank, world size,
+  /// granularity and rules.
   std::vector<TensorPlan> tensors;  ///< in the order of `shapes`
-  std::string key;  ///< what it follows from beside configuration and shapes: the rank, their
-                    ///< number, the rules
+  std::string key;
 
-  /// Null where there is none of the name.
+  /// Returns null if there is no tensor with this name.
   const TensorPlan* find(const std::string& name) const;
 };
 
-/// Whether it is the weight that makes a feed-forward part's results of its inner values, of no
-/// expert.
+/// Returns whether the tensor is the second matrix of a feed-forward layer, from inner values to
+/// results, outside of experts.
 bool is_second_inner(const std::string& name);
 
-/// The plan of one rank. `shapes` are those of the whole configuration. `group`: inputs that share
-/// a scale where weights are integers; the feed-forward part (not experts) is then cut between
-/// groups, 64 or 32 inputs where there are fewer groups than ranks. Throws `invalid_argument`
-/// naming the weight that does not divide among so many ranks, or whose rule does not fit it or its
-/// block.
+/// Returns the plan of one rank. `shapes`: those of the whole model. `group`: number of inputs that
+/// share a scale if weights are integers, otherwise 0. Feed-forward layers, except experts, are
+/// then cut between groups, or between blocks of 64 or 32 inputs if there are fewer groups than
+/// ranks. Throws `invalid_argument` naming the weight if it cannot be divided among the ranks or if
+/// its rule contradicts it or its block.
 ParallelPlan make_plan(const ModelConfig& config, const std::vector<TensorShape>& shapes, int rank,
                        int size, const std::vector<StyleRule>& rules = {}, std::int64_t group = 0);
 

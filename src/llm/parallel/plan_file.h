@@ -1,4 +1,4 @@
-// Plans that a user or a checkpoint gives, and plans to be read.
+// Plan rules from a user's file or a checkpoint.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,10 @@
 
 namespace anyaccel::llm {
 
-/// The rules of a JSON object of patterns to "column", "row", "vocabulary" or "replicated". With an
-/// empty `plan_file` those of config.json's base_model_tp_plan and tp_plan in transformers' words,
-/// none where there is neither; what they do not name is split as without them. Throws `not_found`,
-/// or `corrupt` or `unsupported` naming file and pattern.
+/// Reads a JSON object that maps patterns to "column", "row", "vocabulary" or "replicated". If
+/// `plan_file` is empty, reads base_model_tp_plan and tp_plan of config.json in transformers'
+/// format, if present. Tensors that no rule matches are split by default. Throws `not_found`, or
+/// `corrupt` or `unsupported` naming file and pattern.
 std::vector<StyleRule> read_style_rules(const std::filesystem::path& folder,
                                         const std::filesystem::path& plan_file);
 

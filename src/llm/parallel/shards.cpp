@@ -35,7 +35,8 @@ at::Tensor Shards::embed(const at::Tensor& table, const at::Tensor& ids) {
 
 at::Tensor Shards::all_logits(const at::Tensor& part) {
   if (!vocabulary_) {
-    group_.broadcast(part, 0);  // what is drawn from them must not differ by a rounding
+    // Sampling on all ranks must see the same bits.
+    group_.broadcast(part, 0);
     return part;
   }
   const std::int64_t most = balanced(vocab_size_, 0, size()).count;

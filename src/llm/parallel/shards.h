@@ -1,4 +1,4 @@
-// The ranks that run one model together, and what they exchange.
+// Communication between the ranks that share a model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,7 +13,7 @@
 
 namespace anyaccel::llm {
 
-/// What a forward pass asks of the other ranks; all of them ask the same in the same order. Not
+/// Collectives of a forward pass. All ranks must make the same calls in the same order. Not
 /// thread-safe.
 class Shards {
  public:
@@ -21,18 +21,19 @@ class Shards {
 
   int rank() const noexcept { return group_.rank(); }
   int size() const noexcept { return group_.size(); }
-  /// The sum of all ranks' results, where that block is split.
+  /// Sums the ranks' results if the block is split.
   at::Tensor after_attention(const at::Tensor& part) { return attention_ ? add_up(part) : part; }
   at::Tensor after_feed_forward(const at::Tensor& part) {
     return feed_forward_ ? add_up(part) : part;
   }
   at::Tensor embed(const at::Tensor& table, const at::Tensor& ids);
-  /// Of all tokens, the same bits on every rank.
+  /// Returns the logits of the whole vocabulary, with the same bits on every rank.
   at::Tensor all_logits(const at::Tensor& part);
-  /// By which an op adds up in the middle of its work, and what it adds: 1 after attention, 2 after
-  /// the feed-forward part. An empty name where it cannot, or there is nothing to add.
+  /// Returns the name of the shared-memory group for ops that all-reduce internally, and which sums
+  /// to compute: 1 after attention, 2 after the feed-forward layer. The name is empty if there is
+  /// no shared memory or nothing to sum.
   std::pair<std::string, std::int64_t> sums();
-  /// Whether any rank says so.
+  /// Returns whether `value` is true on any rank.
   bool any(bool value);
   void barrier() { group_.barrier(); }
 
@@ -44,10 +45,10 @@ class Shards {
   Slice tokens_;
 };
 
-/// Names and shapes of a configuration's tensors. Takes no memory.
+/// Returns names and shapes of a configuration's tensors. Allocates no memory for them.
 std::vector<TensorShape> tensor_shapes(const ModelConfig& config);
 
-/// Copies the rank's part of a tensor; no byte of the others' parts is read.
+/// Copies the rank's part of a tensor. Does not read other ranks' parts.
 void copy_part(const at::Tensor& target, const at::Tensor& whole, const TensorPlan& plan);
 
 }  // namespace anyaccel::llm

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* format = "2";  // of what is written: another one is another name
+constexpr const char* format = "2";  // part of the name: another format, another file
 constexpr std::int64_t default_size = std::int64_t{32} << 30;
 
 void warn(const std::string& text) { log(LogLevel::warning, "model cache: " + text); }
@@ -40,12 +40,13 @@ fs::path cache_folder() {
   return {};
 }
 
-/// A folder of this user's alone; false, with a warning, where it is not.
+/// Creates the folder, which only this user may access. Logs a warning and returns false on
+/// failure.
 bool prepare(const fs::path& folder) {
   std::error_code failed;
   fs::create_directories(folder.parent_path(), failed);
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    warn(folder.string() + " cannot be made: " + std::generic_category().message(errno));
+    warn(folder.string() + " cannot be created: " + std::generic_category().message(errno));
     return false;
   }
   struct stat info {};
@@ -60,7 +61,7 @@ bool prepare(const fs::path& folder) {
   return true;
 }
 
-/// The files that were used longest ago go, until the rest has room.
+/// Removes the least recently used files until the total size is within the limit.
 void make_room(const fs::path& folder) {
   const auto limit =
       static_cast<std::uintmax_t>(env_bytes("ANYACCEL_MODEL_CACHE_SIZE").value_or(default_size));
@@ -98,7 +99,7 @@ std::string identity(const fs::path& folder, const LoadOptions& options, const P
   return text;
 }
 
-/// FNV-1a; the whole text is compared too.
+/// FNV-1a hash. Collisions are harmless, because load() compares the whole text.
 std::string short_name(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
   for (const char each : text) hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3U;
@@ -107,7 +108,7 @@ std::string short_name(const std::string& text) {
   return digits;
 }
 
-/// A tensor of the file that must be like the model's, or an integer matrix for it.
+/// A tensor of the file and the model's tensor, or scales, that it replaces.
 struct Found {
   at::Tensor* place;
   at::Tensor value;
@@ -115,7 +116,7 @@ struct Found {
 
 [[noreturn]] void unfit(const std::string& name) {
   throw Error(ErrorCode::corrupt, "model cache",
-              {.what = "the tensor " + name + " does not fit the model"});
+              {.what = "tensor " + name + " does not match the model"});
 }
 
 void find_matrix(const SafetensorsFile& file, const std::string& name, at::Tensor& weight,
@@ -162,7 +163,7 @@ bool QuantizedFile::load(Weights& weights) const {
     const c10::Device device = weights.embedding.device();
     std::vector<Found> found;
     each_matrix(weights, [&](const std::string& name, at::Tensor& weight, Scales& scales) {
-      // A head that could not be quantized is the embedding's tensor still.
+      // A head that could not be quantized is still the embedding's tensor.
       if (&weight == &weights.head && weight.is_same(weights.embedding) && !file.contains(name))
         return;
       find_matrix(file, name, weight, scales, found);
@@ -182,11 +183,12 @@ bool QuantizedFile::load(Weights& weights) const {
     each_matrix(weights, [&](const std::string&, at::Tensor&, Scales& scales) {
       weights.quantized = weights.quantized || scales.scales.defined();
     });
-    fs::last_write_time(path_, fs::file_time_type::clock::now(), ignored);  // used just now
+    // Mark the file as recently used.
+    fs::last_write_time(path_, fs::file_time_type::clock::now(), ignored);
     log(LogLevel::info, "model cache: read " + path_.string());
     return true;
   } catch (const std::exception& error) {
-    warn(path_.string() + " is damaged and made again: " + error.what());
+    warn(path_.string() + " is corrupt and will be recreated: " + error.what());
     return false;
   }
 }
@@ -210,7 +212,7 @@ void QuantizedFile::save(Weights& weights) const {
     file.commit();
     make_room(path_.parent_path());
   } catch (const std::exception& error) {
-    warn("nothing was kept: " + std::string(error.what()));
+    warn("cannot save the weights: " + std::string(error.what()));
   }
 }
 

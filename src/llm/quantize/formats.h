@@ -1,4 +1,4 @@
-// Which matrices of a model, or of a rank's part of it, become integers, and with which groups.
+// Which matrices of a model, or of a rank's part of it, become integers, and their group sizes.
 #pragma once
 
 #include <map>
@@ -14,23 +14,22 @@
 
 namespace anyaccel::llm {
 
-/// A checkpoint's tensor, and where it goes: rows of the matrix that it belongs to.
+/// A checkpoint's tensor and its target: rows of the matrix that contains it.
 struct WeightPiece {
   TensorPlan part;
   at::Tensor target;
 };
 
-/// The pieces of all tensors that weights want, by the memory that they share: that of a matrix, or
-/// a tensor of its own.
+/// The pieces of all tensors of the weights, grouped by the memory that they share, which belongs
+/// to a matrix or to a single tensor.
 class WeightPieces {
  public:
-  /// `plan`: of the rank whose part of the model the weights are (the configuration is then its
-  /// `local`), or null.
+  /// `plan`: this rank's plan (`config` is then its `local`), or null.
   WeightPieces(const Weights& weights, const ModelConfig& config, const ParallelPlan* plan);
 
-  /// Those of a matrix, which are then no longer here: they keep its memory.
+  /// Removes and returns the pieces of a matrix, which keep its memory alive.
   std::vector<WeightPiece> take(const at::Tensor& matrix);
-  /// Calls function(piece) for all that are left, in visit_tensors()' order.
+  /// Calls function(piece) for the remaining pieces, in the order of visit_tensors().
   template <typename Function>
   void each_left(const Function& function) const {
     for (const auto& together : pieces_) {
@@ -40,28 +39,28 @@ class WeightPieces {
 
  private:
   std::vector<std::vector<WeightPiece>> pieces_;
-  std::unordered_map<const void*, std::size_t> places_;  ///< by memory
+  std::unordered_map<const void*, std::size_t> places_;  ///< index in pieces_ by memory
 };
 
-/// The form of a matrix that a checkpoint has as integers; nothing where it becomes floats: a piece
-/// of it does, or they differ.
+/// Returns the format of a matrix that a checkpoint stores as integers. Returns nothing if it
+/// becomes floats, because a piece does or because the pieces' formats differ.
 std::optional<IntegerFormat> stored_format(const StoredWeights& stored,
                                            const std::vector<WeightPiece>& pieces);
 
-/// The form of a float matrix that is to become integers: the group that it has where one rank
-/// holds all of it. Where a rank's part of the inputs does not begin and end between such groups,
-/// and no group was asked for, the larger of 64 and 32 that divides them. Nothing where there is no
-/// such group.
+/// Returns the format for quantizing a float matrix: the group size that the whole matrix has. If a
+/// rank's part of the inputs does not begin and end between such groups and the options set no
+/// group size, uses the larger of 64 and 32 that divides the part. Returns nothing if no group size
+/// fits.
 std::optional<IntegerFormat> requested_format(const at::Tensor& matrix,
                                               const std::vector<WeightPiece>& pieces,
                                               const LoadOptions& options);
 
-/// Inputs that share a scale in the feed-forward parts' second matrices, which make_plan() cuts
-/// between groups; 0 where they are floats.
+/// Returns the group size of the second matrices of feed-forward layers, between whose groups
+/// make_plan() cuts; 0 if they are floats.
 std::int64_t inner_group(const ModelConfig& config, const std::vector<TensorShape>& shapes,
                          const StoredWeights& stored, const LoadOptions& options);
 
-/// The forms of a rank's matrices by their tensors' names. Reads no weights.
+/// Returns the formats of a rank's matrices by tensor name. Reads no weights.
 std::map<std::string, IntegerFormat> planned_formats(const ParallelPlan& plan,
                                                      const StoredWeights& stored,
                                                      const LoadOptions& options);

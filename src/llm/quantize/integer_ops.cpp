@@ -32,7 +32,9 @@ const std::optional<IntegerOps>& integer_ops() {
       if (ops::has_op(op_builder)) return IntegerOps();
     } catch (const Error& error) {
       log(LogLevel::warning,
-          std::string("integer matrices are multiplied the slow way: ") + error.what());
+          std::string(
+              "products with integer matrices are slower without the op inference_linear: ") +
+              error.what());
     }
     return std::nullopt;
   }();

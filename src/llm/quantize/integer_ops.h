@@ -1,5 +1,4 @@
-// The ops that work on integer matrices, where there are such ops for their device; else callers go
-// their way through LibTorch's.
+// Ops on integer matrices. On devices without them, callers use LibTorch's ops.
 #pragma once
 
 #include <optional>
@@ -8,16 +7,16 @@
 
 namespace anyaccel::llm {
 
-/// Whether the functions below can be called for matrices on this tensor's device. Loads the op
-/// when it is first asked; what hinders that is told in a warning, once. Thread-safe.
+/// Returns whether the functions below support this tensor's device. Loads the ops on the first
+/// call and logs a warning if that fails. Thread-safe.
 bool has_integer_ops(const at::Tensor& on);
 
-/// As quantize(), of a contiguous float32, bfloat16 or float16 matrix.
+/// Like quantize(), for a contiguous float32, bfloat16 or float16 matrix.
 QuantizedMatrix quantize_by_op(const at::Tensor& weight, int bits, std::int64_t group);
-/// Rows [begin, begin + count) as `dtype`.
+/// Returns rows [begin, begin + count) as `dtype`.
 at::Tensor dequantize_by_op(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                             std::int64_t count, c10::ScalarType dtype);
-/// x weight^T + bias, reading the integers; for few rows.
+/// Computes x weight^T + bias from the integers; for few rows.
 at::Tensor linear_by_op(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                         const at::Tensor& bias);
 

@@ -19,8 +19,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::int64_t piece_values = 4
-                                      << 20;  // of a matrix that is widened piece by piece: 16 MiB
+// Values of a weight matrix converted to floats at a time: 16 MiB.
+constexpr std::int64_t piece_values = 4 << 20;
 constexpr std::int64_t quantized_at_once = 1 << 18;
 constexpr std::int64_t many_rows = 32;
 // Products of more rows than this first convert the integers to floats.
@@ -39,13 +39,14 @@ at::Tensor unpack(const at::Tensor& weight, std::int64_t block) {
       .reshape({weight.size(0), 2 * weight.size(1)});
 }
 
-/// Whether products of many rows of this type are worth to be done in float32, piece by piece.
+/// Returns whether products of many rows in this dtype are so slow that conversion to float32 pays
+/// off.
 bool is_slow(c10::ScalarType type) {
   if (type != c10::kBFloat16 && type != c10::kHalf) return false;
   return !get_accelerator().dtype_support(type).fast;
 }
 
-/// Rows of floats that the weight stands for.
+/// Returns rows of the weight as floats.
 at::Tensor piece_of(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                     std::int64_t count, c10::ScalarType type) {
   if (!scales.scales.defined()) return weight.narrow(0, begin, count).to(type);
@@ -79,7 +80,7 @@ at::Tensor linear_in_pieces(const at::Tensor& x, const at::Tensor& weight, const
 
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group) {
   if (has_integer_ops(weight)) return quantize_by_op(weight.contiguous(), bits, group);
-  // In pieces that stay in a cache: each value is read some thirty times.
+  // Quantize in pieces that fit the cache: each value is read about thirty times.
   const std::int64_t step = std::max<std::int64_t>(1, quantized_at_once / weight.size(1));
   if (weight.size(0) > step) {
     std::vector<at::Tensor> weights, scales;

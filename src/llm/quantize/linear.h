@@ -1,5 +1,4 @@
-// Matrices of a model as they are multiplied with: floats, or integers with a scale for each group
-// of inputs.
+// Weight matrices: floats, or integers with a scale for each group of inputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,18 +8,19 @@
 
 namespace anyaccel::llm {
 
-/// What belongs to an integer matrix, beside its weight; both undefined where the weight is float.
+/// Scales and zero points of an integer matrix; both undefined for a float matrix.
 ///
-/// int8: weight int8 [outputs, inputs], value = scale * q, q from -127 to 127. int4: weight uint8
-/// [outputs, inputs / 2], value = scale * (q - zero), q from 0 to 15, in blocks of 64 inputs (32
-/// where the group is no multiple of 64) = 16 (8) little-endian words of 16 bits, whose word i has
-/// in its nibble j the input 16 j + i (8 j + i) of the block.
+/// int8: weight int8 [outputs, inputs], value = scale * q, q in -127..127.
+///
+/// int4: weight uint8 [outputs, inputs / 2], value = scale * (q - zero), q in 0..15. Rows consist
+/// of blocks of 64 inputs (32 if the group is not a multiple of 64). A block has 16 (8)
+/// little-endian 16-bit words; nibble j of word i is input 16 j + i (8 j + i) of the block.
 struct Scales {
   at::Tensor scales;  ///< float32 [outputs, groups]
-  at::Tensor zeros;   ///< uint8 [outputs, groups] of int4; undefined: 8
+  at::Tensor zeros;   ///< uint8 [outputs, groups] for int4; undefined: all 8
 };
 
-/// What a matrix of integers is made as: 8 or 4 bits, and how many inputs share a scale.
+/// Format of an integer matrix: 8 or 4 bits, and the number of inputs that share a scale.
 struct IntegerFormat {
   int bits = 0;
   std::int64_t group = 0;
@@ -32,31 +32,32 @@ struct QuantizedMatrix {
   Scales scales;
 };
 
-/// Inputs that share a scale: `wanted` if that divides `inputs` and is a multiple of 32, else (0)
-/// the largest of 128, 64 and 32 that does; 0 where none does.
+/// Returns the number of inputs that share a scale: `wanted` if it divides `inputs` and is a
+/// multiple of 32. If `wanted` is 0, the largest of 128, 64 and 32 that divides `inputs`. Returns 0
+/// if none fits.
 std::int64_t group_size(std::int64_t inputs, std::int64_t wanted);
 
-/// Of a float matrix on any device; bits 8 or 4, symmetric. int8: the greatest magnitude of a group
-/// becomes 127. int4: the greatest one becomes -8 (as llama.cpp's Q4_0), or what a shorter scale
-/// gives where the sum of squared errors is then smaller. `group` divides the inputs and is a
-/// multiple of 32.
+/// Quantizes a float matrix on any device to 8 or 4 bits, symmetrically. int8: the largest
+/// magnitude of a group becomes 127. int4: the value with the largest magnitude becomes -8 (as in
+/// llama.cpp's Q4_0), unless a smaller scale lowers the sum of squared errors. `group` must divide
+/// the inputs and be a multiple of 32.
 QuantizedMatrix quantize(const at::Tensor& weight, int bits, std::int64_t group);
 
-/// Inputs in a block of int4.
+/// Number of inputs in an int4 block.
 std::int64_t int4_block(std::int64_t group);
 
-/// The weight of int4: q uint8 [outputs, inputs], values 0 to 15, in the blocks that belong to the
-/// group.
+/// Packs q, uint8 [outputs, inputs] with values 0 to 15, into the int4 layout for this group size.
 at::Tensor pack_int4(const at::Tensor& q, std::int64_t group);
 
-/// Float32 values of rows [begin, begin + count), on the weight's device.
+/// Returns rows [begin, begin + count) as float32 on the weight's device.
 at::Tensor dequantize(const at::Tensor& weight, const Scales& scales, std::int64_t begin,
                       std::int64_t count);
 
-/// x weight^T + bias (undefined: none), of x's dtype. Differentiable where the weight is float.
+/// Computes x weight^T + bias (undefined: none) in x's dtype. Differentiable if the weight is
+/// float.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const Scales& scales,
                   const at::Tensor& bias);
-/// The same with a float matrix that lies in parts, one below the other.
+/// Like linear(), for a float matrix split into parts by rows.
 at::Tensor linear(const at::Tensor& x, const std::vector<at::Tensor>& parts,
                   const at::Tensor& bias);
 

@@ -21,25 +21,24 @@ namespace {
 
 constexpr int word_bits = 32;
 
-/// int32 [.., words] to uint8 [.., values], the lowest bits first.
+/// Unpacks int32 [.., words] to uint8 [.., values], lowest bits first.
 at::Tensor unpack_words(const at::Tensor& words, int bits) {
   at::Tensor whole = words.contiguous();
-  if (whole.stride(-1) != 1)
-    whole = whole.clone(
-        c10::MemoryFormat::Contiguous);  // one word a row: any stride counts as contiguous
+  // A dimension of size 1 counts as contiguous with any stride.
+  if (whole.stride(-1) != 1) whole = whole.clone(c10::MemoryFormat::Contiguous);
   const at::Tensor bytes = whole.view(c10::kByte);
   if (bits == 8) return bytes;
   return at::stack({bytes.bitwise_and(15), bytes.floor_divide(16)}, -1).flatten(-2);
 }
 
-/// AWQ has eight neighbouring outputs of a word in the order 0, 2, 4, 6, 1, 3, 5, 7.
+/// AWQ stores eight adjacent outputs of a word in the order 0, 2, 4, 6, 1, 3, 5, 7.
 at::Tensor in_order(const at::Tensor& values) {
   const at::Tensor places =
       at::tensor({0, 4, 1, 5, 2, 6, 3, 7}, at::TensorOptions().dtype(c10::kLong));
   return values.view({values.size(0), -1, 8}).index_select(2, places).flatten(1);
 }
 
-/// int8 to uint8 with 128 as its zero, or back.
+/// Converts int8 to uint8 with zero point 128, or back.
 at::Tensor turn_sign(const at::Tensor& values) {
   const bool sign = values.scalar_type() == c10::kChar;
   return values.contiguous().bitwise_xor(sign ? -128 : 128).view(sign ? c10::kByte : c10::kChar);
@@ -53,7 +52,7 @@ at::Tensor cut(const at::Tensor& tensor, std::int64_t dim, const Slice& slice) {
   return tensor.narrow(dim, slice.begin, slice.count);
 }
 
-/// The blocks of `size` that have one of these places.
+/// Returns the blocks of `size` that contain these indices.
 Slice enclosing(const Slice& places, std::int64_t size) {
   const std::int64_t begin = places.begin / size;
   return {begin, (places.begin + places.count + size - 1) / size - begin};
@@ -69,23 +68,23 @@ Slice enclosing(const Slice& places, std::int64_t size) {
 
 }  // namespace
 
-/// Of a matrix [outputs, inputs]: how large it is, and what of it is wanted.
+/// Size of a matrix [outputs, inputs] and the part to read.
 struct StoredWeights::Window {
   std::int64_t outputs, inputs;
   Slice rows, columns;
 };
 
-/// Integers in a row's order: value = (q - zero) * scale.
+/// Unpacked integers in row order: value = (q - zero) * scale.
 struct StoredWeights::Plain {
   int bits = 0;
-  std::int64_t outputs = 0, inputs = 0;  ///< of what was wanted
-  std::int64_t group = 0;                ///< inputs that share a scale; 0: `order` says it
+  std::int64_t outputs = 0, inputs = 0;  ///< size of the part read
+  std::int64_t group = 0;                ///< inputs that share a scale; 0: see `order`
   at::Tensor q;                          ///< uint8 [outputs, inputs]
   at::Tensor scales;                     ///< float32 [outputs, groups]
   at::Tensor zeros;                      ///< uint8 [outputs, groups]
-  at::Tensor
-      order;     ///< int64 [inputs]: the group of each input; undefined: neighbours, all of a size
-  Slice groups;  ///< those of the matrix that are here, before they are made to fit
+  /// int64 [inputs]: the group of each input; undefined if groups are `group` adjacent inputs.
+  at::Tensor order;
+  Slice groups;  ///< groups of the matrix in this part, before adjustment
 };
 
 StoredWeights::StoredWeights(const std::filesystem::path& folder)
@@ -114,8 +113,8 @@ at::Tensor StoredWeights::part(const std::string& name, c10::ScalarType dtype,
   return found;
 }
 
-/// Which of the scales' groups (their dimension `dim`) the wanted inputs belong to; `index` has
-/// them where it is there.
+/// Determines the groups of the requested inputs along dimension `dim` of the scales. `index` names
+/// a tensor with the group of each input, if it exists.
 void StoredWeights::read_groups(Plain& out, const Window& window, const std::string& index,
                                 const std::string& name, const at::Tensor& scales,
                                 std::int64_t dim) const {
@@ -125,7 +124,7 @@ void StoredWeights::read_groups(Plain& out, const Window& window, const std::str
     order = part(index, c10::kInt, {inputs}).to(c10::kLong);
     const std::int64_t least = order.min().item<std::int64_t>(),
                        most = order.max().item<std::int64_t>();
-    // compressed-tensors fills it with -1 where it is of no use.
+    // compressed-tensors fills an unused index with -1.
     if (least < 0 && most < 0) order.reset();
     if (order.defined() && (least < 0 || most >= groups))
       unfit(index, order, "groups from 0 to " + std::to_string(groups - 1));
@@ -145,7 +144,7 @@ void StoredWeights::read_groups(Plain& out, const Window& window, const std::str
   out.groups = enclosing(window.columns, out.group);
 }
 
-/// GPTQ and AWQ: a row per input (or some), a column per output (or some).
+/// GPTQ and AWQ: one row per input or word of inputs, one column per output or word of outputs.
 void StoredWeights::read_columns(Plain& out, const std::string& name, const Window& window,
                                  Depth depth) const {
   const bool awq = config_.format == StoredFormat::awq;
@@ -163,7 +162,7 @@ void StoredWeights::read_columns(Plain& out, const std::string& name, const Wind
       part(name + ".qzeros", c10::kInt, {groups, words_of(window.outputs, bits)});
   read_groups(out, window, awq ? "" : name + ".g_idx", name + ".scales", scales, 0);
   if (depth == Depth::shapes) return;
-  // Words that have a wanted value, and the wanted ones of theirs.
+  // Words that contain requested values, and the ranges of those values within the words.
   const Slice row_words = enclosing(window.rows, per_word),
               column_words = enclosing(window.columns, per_word);
   const Slice rows{window.rows.begin - row_words.begin * per_word, window.rows.count};
@@ -183,7 +182,7 @@ void StoredWeights::read_columns(Plain& out, const std::string& name, const Wind
   }
 }
 
-/// compressed-tensors: a row per output.
+/// compressed-tensors: one row per output.
 void StoredWeights::read_rows(Plain& out, const std::string& name, const Window& window,
                               Depth depth) const {
   const bool packed = checkpoint_.contains(name + ".weight_packed");
@@ -202,8 +201,8 @@ void StoredWeights::read_rows(Plain& out, const std::string& name, const Window&
     out.bits = 8;
   }
   const std::int64_t per_word = word_bits / out.bits;
-  std::int64_t groups = 0;  // until the scales have said it
-  /// [outputs, groups], of whatever form that it is stored in.
+  std::int64_t groups = 0;  // unknown until the scales are read
+  /// Expands a tensor of any stored form to [outputs, groups].
   const auto column = [&](const at::Tensor& tensor) {
     const at::Tensor two = tensor.dim() == 2 ? tensor : tensor.reshape({-1, 1});
     if (two.size(1) < 1 || (two.size(0) != window.outputs && two.numel() != 1) ||
@@ -266,7 +265,7 @@ StoredWeights::Plain StoredWeights::window(const std::string& name, const Window
   out.outputs = wanted.rows.count;
   out.inputs = wanted.columns.count;
   if (out.order.defined()) return out;
-  // Groups that end where the wanted inputs do: narrower ones where the cut is within one.
+  // Make groups end where the requested inputs end; a cut within a group requires smaller groups.
   const std::int64_t whole = out.group, begin = wanted.columns.begin;
   if (out.groups.count == 1) {
     out.group = out.inputs;
@@ -293,7 +292,7 @@ StoredWeights::Plain StoredWeights::plain(const TensorPlan& part, Depth depth) c
   if (part.parts.empty()) return window(part.name, wanted, depth);
   Plain out;
   std::vector<at::Tensor> q, scales, zeros;
-  for (const Slice& slice : part.parts) {  // several of rows alone: those of a fused matrix
+  for (const Slice& slice : part.parts) {  // several slices only for rows of a fused matrix
     (part.dim == 0 ? wanted.rows : wanted.columns) = slice;
     const std::int64_t before = out.outputs;
     out = window(part.name, wanted, depth);

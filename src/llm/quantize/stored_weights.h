@@ -1,6 +1,5 @@
-// A checkpoint's weights by name, also those that it holds as integers: GPTQ, AWQ and
-// compressed-tensors. Formats: AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors
-// (pack-quantized, int-quantized).
+// A checkpoint's weights by name, including integers of GPTQ, AWQ and compressed-tensors. Formats:
+// AutoGPTQ (qlinear), AutoAWQ (WQLinear_GEMM), compressed-tensors (pack-quantized, int-quantized).
 #pragma once
 
 #include <optional>
@@ -13,42 +12,45 @@
 
 namespace anyaccel::llm {
 
-/// Thread-safe once made.
+/// Thread-safe after construction.
 class StoredWeights {
  public:
-  /// Throws what Checkpoint and read_stored_config() do.
+  /// Throws the errors of Checkpoint and read_stored_config().
   explicit StoredWeights(const std::filesystem::path& folder);
 
-  /// Whether there is a matrix of integers.
+  /// Returns whether the checkpoint stores integer matrices.
   bool quantized() const noexcept { return config_.format != StoredFormat::floats; }
-  /// Whether the weight of this name is one.
+  /// Returns whether this weight is stored as integers.
   bool is_integer(const std::string& name) const;
-  /// Throws `corrupt` naming file, tensor, got and want when the weight is missing or has another
-  /// shape. Reads no value.
+  /// Throws `corrupt` naming file, tensor, actual and expected shape if the weight is missing or
+  /// has another shape. Reads no values.
   void check(const std::string& name, at::IntArrayRef shape) const;
-  /// Its values on the host: the file's own, or float32 of integers.
+  /// Returns the weight on the host: in the file's dtype, or as float32 for integers.
   at::Tensor floats(const std::string& name, at::IntArrayRef shape) const;
 
-  // Of a rank's part of an integer weight, or all of it (no `parts`). No byte of the others' parts
-  // is read, beside the groups of its inputs where these have an order of their own, and what
-  // shares a word with a wanted value.
+  // The functions below work on a rank's part of an integer weight, or on all of it if `parts` is
+  // empty. They do not read other ranks' parts, except for values that share a word with this part,
+  // and for all groups of the inputs if an index assigns them.
+  //
+  // Returns the number of inputs that share a scale; 0 for floats, or if those inputs are not
+  // adjacent. Reads no values.
 
   /// Inputs that share a scale; 0 where they are no neighbours, or the weight is floats. Reads no
   /// value.
   std::int64_t group(const TensorPlan& part) const;
-  /// Float32 values on the host.
+  /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;
-  /// How it is multiplied with. Nothing where it has no such form: it is floats, inputs that are no
-  /// neighbours share a scale, a group is no multiple of 32, or 8 bits do not hold a value less its
-  /// zero. Groups are narrower than the file's where the part ends within one.
+  /// Returns the format in which the part can stay integers. Returns nothing for floats, if the
+  /// inputs of a group are not adjacent, if a group is not a multiple of 32, or for 8 bits with a
+  /// zero point other than 128. Groups are smaller than in the file if the part ends within one.
   std::optional<IntegerFormat> form(const TensorPlan& part) const;
-  /// The matrix of that form; zeros are always there with 4 bits.
+  /// Returns the part in that format; zeros are always defined with 4 bits.
   QuantizedMatrix integers(const TensorPlan& part) const;
 
  private:
   struct Plain;
   struct Window;
-  enum class Depth { shapes, zeros, values };  ///< what is read, the less in front
+  enum class Depth { shapes, zeros, values };  ///< how much is read, in ascending order
   std::string base(const std::string& name) const;
   Plain plain(const TensorPlan& part, Depth depth) const;
   Plain window(const std::string& name, const Window& wanted, Depth depth) const;

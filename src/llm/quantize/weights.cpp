@@ -11,20 +11,20 @@ namespace anyaccel::llm {
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options) {
   if (options.bits != 0 && options.bits != 4 && options.bits != 8) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "weights cannot have so many bits",
+                {.what = "unsupported number of bits for weights",
                  .got = std::to_string(options.bits),
                  .want = "4 or 8"});
   }
   if (options.group_size < 0 || options.group_size % 32 != 0) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "the group of inputs that share a scale is out of range",
+                {.what = "the group size is out of range",
                  .got = std::to_string(options.group_size),
                  .want = "a multiple of 32, for example 128"});
   }
   StoredWeights stored(folder);
   if (stored.quantized() && options.bits) {
     throw Error(ErrorCode::invalid_argument, "Model::load",
-                {.what = "the weights in " + folder.string() + " are integers already",
+                {.what = "the weights in " + folder.string() + " are already quantized",
                  .got = std::to_string(options.bits) + " bits",
                  .want = "no quantization"});
   }
@@ -39,8 +39,8 @@ void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& op
     const auto form = requested_format(weight, pieces, options);
     if (!form) return;
     QuantizedMatrix made = quantize(weight, form->bits, form->group);
-    weight = made.weight;  // the floats go with it and the pieces, unless the embedding is the same
-                           // tensor
+    // Frees the floats at the end of this call, unless the embedding shares the tensor.
+    weight = made.weight;
     scales = made.scales;
     weights.quantized = true;
   });

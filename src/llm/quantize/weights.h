@@ -1,4 +1,4 @@
-// A model, or a rank's part of one, whose matrices become integers when it is loaded.
+// Quantization of a model, or of a rank's part of it, when it is loaded.
 #pragma once
 
 #include <filesystem>
@@ -12,32 +12,29 @@ namespace anyaccel::llm {
 
 struct ParallelPlan;
 
-/// A folder's weights. Throws `invalid_argument` for bits that are not 0, 4 or 8, a group that is
-/// no multiple of 32, or integers that are to be made of integers.
+/// Opens a folder's weights. Throws `invalid_argument` for bits other than 0, 4 or 8, a group size
+/// that is not a multiple of 32, or quantization of weights that are already integers.
 StoredWeights open_stored(const std::filesystem::path& folder, const LoadOptions& options);
 
-/// Makes integers of the layers' matrices and of the head, one by one; the embedding, norms,
-/// biases, routers and experts stay as they are, and so does a matrix that has no wanted_form().
-/// What a head shared with the embedding, it has of its own then. `plan`: of a rank whose part of
-/// the model this is, or null.
+/// Quantizes the layers' matrices and the head, one at a time. The embedding, norms, biases,
+/// routers and experts stay floats, and so do matrices without a requested_format(). A head that is
+/// tied to the embedding becomes a separate tensor. `plan`: the plan of a rank's part, or null.
 void quantize(Weights& weights, const ModelConfig& config, const LoadOptions& options,
               const ParallelPlan* plan = nullptr);
 
-/// Where the integers of a folder's model, or of a rank's part of it, are kept from one load to the
-/// next.
+/// A file that caches the integers of a folder's model, or of a rank's part of it, between loads.
 class QuantizedFile {
  public:
-  /// Below ANYACCEL_MODEL_CACHE, else anyaccel/models in XDG_CACHE_HOME or ~/.cache; nowhere if
-  /// there is no such folder. The name follows from the options, from path, size and time of all
-  /// the model's files, and from the plan.
+  /// The file is in ANYACCEL_MODEL_CACHE, otherwise in anyaccel/models below XDG_CACHE_HOME or
+  /// ~/.cache. Without any of these, nothing is cached. The name depends on the options, the plan,
+  /// and the path, sizes and times of the model's files.
   QuantizedFile(const std::filesystem::path& folder, const LoadOptions& options,
                 const ParallelPlan* plan = nullptr);
 
-  /// Reads what save() wrote, from the mapped file. False where it is not there or cannot be used;
-  /// a damaged one is told in a warning.
+  /// Maps the file that save() wrote. Returns false if it is missing or unusable; logs a warning if
+  /// it is damaged.
   bool load(Weights& weights) const;
-  /// Writes aside and renames. What goes wrong (no room) is a warning: the model is there all the
-  /// same.
+  /// Writes the file atomically. Logs a warning on failure, because the model is usable without it.
   void save(Weights& weights) const;
 
  private:

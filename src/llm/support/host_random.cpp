@@ -21,7 +21,7 @@ std::int64_t HostRandom::below(std::int64_t bound) {
   auto* source = at::check_generator<at::CPUGeneratorImpl>(generator_);
   const std::lock_guard lock(source->mutex_);
   const auto range = static_cast<std::uint64_t>(bound);
-  // Draws above the last whole multiple of `range` would favour small numbers: draw again.
+  // Draws above the last multiple of `range` would favor small numbers; draw again.
   const std::uint64_t limit = UINT64_MAX - (UINT64_MAX % range + 1) % range;
   std::uint64_t draw = source->random64();
   while (draw > limit) draw = source->random64();
@@ -47,7 +47,7 @@ void HostRandom::set_state(const at::Tensor& state) {
     generator_.set_state(state);
   } catch (const std::exception& error) {
     throw Error(ErrorCode::corrupt, "HostRandom::set_state",
-                {.what = std::string("saved generator state does not fit: ") + error.what()});
+                {.what = std::string("cannot restore the saved generator state: ") + error.what()});
   }
 }
 

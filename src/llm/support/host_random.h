@@ -1,5 +1,5 @@
-// The one source of chance: weights, data order, dropout masks and samples are all drawn on the
-// host from here, so a seed means the same run on every accelerator.
+// Random numbers for weights, data order, dropout masks and sampling. All are drawn on the host, so
+// a seed gives the same numbers on every accelerator.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -9,23 +9,23 @@
 
 namespace anyaccel::llm {
 
-/// torch's Mersenne Twister on the host with a seed of its own; the process's default generator is
-/// not touched. Not thread-safe.
+/// torch's Mersenne Twister on the host, with its own seed. Does not use the process's default
+/// generator. Not thread-safe.
 class HostRandom {
  public:
   explicit HostRandom(std::uint64_t seed);
 
-  /// A double in [0, 1) with 53 random bits.
+  /// Returns a double in [0, 1) with 53 random bits.
   double uniform();
-  /// A whole number in [0, bound), every one equally likely. `bound` must be positive.
+  /// Returns a uniformly distributed integer in [0, bound). `bound` must be positive.
   std::int64_t below(std::int64_t bound);
-  /// Overwrites a tensor of any device with normal draws, made in float32 on the host.
+  /// Fills a tensor of any device with normally distributed values, drawn in float32 on the host.
   void fill_normal(at::Tensor& tensor, double mean, double deviation);
-  /// A host float32 mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
+  /// Returns a float32 host mask for dropout: 0 with probability `rate`, otherwise 1 / (1 - rate).
   at::Tensor dropout_mask(at::IntArrayRef shape, double rate);
 
-  /// State as a 1-d uint8 host tensor, for checkpoints. set_state throws `corrupt` when it does not
-  /// fit.
+  /// State of the generator for checkpoints, a 1-d uint8 host tensor. set_state() throws `corrupt`
+  /// if torch rejects the state.
   at::Tensor state() const;
   void set_state(const at::Tensor& state);
 

@@ -17,14 +17,14 @@ constexpr std::size_t line = 64;
 
 std::size_t rounded(std::size_t value, std::size_t to) { return (value + to - 1) / to * to; }
 
-/// Aligned to a large page; null where there is no such memory.
+/// Maps a block that is aligned to a large page. Returns null on failure.
 std::shared_ptr<void> make_block(std::size_t size) {
   const std::size_t all = size + page;
   void* const at = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return nullptr;
   auto* const begin = reinterpret_cast<char*>(rounded(reinterpret_cast<std::uintptr_t>(at), page));
 #ifdef MADV_HUGEPAGE
-  ::madvise(begin, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  ::madvise(begin, size, MADV_HUGEPAGE);  // best effort: on failure, pages are small
 #endif
   return {begin, [at, all](void*) { ::munmap(at, all); }};
 }

@@ -1,4 +1,4 @@
-// Memory for weights that are read from end to end for each token.
+// Memory for weights that are read completely for each token.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,12 @@
 
 namespace anyaccel::llm {
 
-/// Host tensors side by side in memory that asks the system for large pages: small ones, wherever
-/// they happen to lie, cost a good part of the memory's speed. Tensors keep their memory alive. Not
+/// Allocates host tensors next to each other in memory for which it requests large pages. Small
+/// pages at scattered addresses reduce the memory bandwidth. Tensors keep their memory alive. Not
 /// thread-safe.
 class LargePages {
  public:
-  /// Uninitialized.
+  /// Returns an uninitialized tensor.
   at::Tensor empty(at::IntArrayRef shape, c10::ScalarType dtype);
 
  private:

@@ -27,13 +27,13 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
   if (file->size_ > 0) {
     void* address =
         ::mmap(nullptr, file->size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
-    // Where memory is not overcommitted, what might be written counts.
+    // Without overcommit, a writable private mapping counts as used memory and may be refused.
     if (address == MAP_FAILED)
       address = ::mmap(nullptr, file->size_, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (address == MAP_FAILED) fail("cannot map");
-    // A wish: file systems with large folios then read what is not in memory yet into large pages,
-    // and later processes find it in them. Weights that are read from end to end for each token
-    // come faster from there.
+    // Best effort: file systems with large folios then read the file into large pages of the page
+    // cache, where later processes find it. Large pages speed up weights that are read completely
+    // for each token.
     ::madvise(address, file->size_, MADV_HUGEPAGE);
     file->data_ = static_cast<const std::byte*>(address);
   }

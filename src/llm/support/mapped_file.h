@@ -7,13 +7,13 @@
 
 namespace anyaccel::llm {
 
-/// Pages of a whole file, read from it; who writes to them all the same gets a page of its own, and
-/// the file stays as it is. Shared: tensors that look into it keep it alive. Thread-safe once made.
-/// A file that another process cuts shorter while it is mapped ends this process (SIGBUS) when the
-/// lost part is read: replace files by renaming, as AtomicFile does, and never write into them.
+/// Maps a whole file privately: writing to a page copies it and does not change the file. Shared,
+/// because tensors in the mapping keep it alive. Thread-safe after construction.
+/// If another process truncates the file while it is mapped, reading the lost part ends this
+/// process with SIGBUS. Replace files by renaming, as AtomicFile does; never write into them.
 class MappedFile {
  public:
-  /// Throws `not_found`, or `io` with the system's reason.
+  /// Throws `not_found`, or `io` with the system's error message.
   static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

@@ -10,9 +10,9 @@
 
 namespace anyaccel::llm {
 
-/// Mean negative log probability in nats of the tokens predicted in `windows` (all of one length,
-/// at most the context plus one), `batch` windows at a time, in `dtype` under autocast unless it is
-/// float32. Draws nothing.
+/// Returns the mean negative log probability, in nats, of the tokens predicted in `windows`, which
+/// have the same length of at most the context plus one. Computes `batch` windows at a time, in
+/// `dtype` under autocast unless it is float32. Uses no random numbers.
 double held_out_loss(ModelState& model, std::span<const std::uint16_t> stream,
                      std::span<const Window> windows, std::int64_t batch, c10::ScalarType dtype);
 
@@ -22,7 +22,7 @@ std::vector<Window> byte_windows(std::span<const std::uint16_t> tokens,
                                  std::span<const Window> windows,
                                  const std::vector<std::uint32_t>& lengths);
 
-/// Tokens of windows as a host int64 tensor [windows, length].
+/// Returns the tokens of windows as a host int64 tensor [windows, length].
 at::Tensor window_tokens(std::span<const std::uint16_t> stream, std::span<const Window> windows);
 
 }  // namespace anyaccel::llm

@@ -24,7 +24,7 @@ at::Tensor checked(const SafetensorsFile& file, const std::string& name, const a
   if (!file.contains(name)) corrupt(file.path().string() + " lacks tensor " + quoted_text(name));
   at::Tensor tensor = file.tensor(name);
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != like.scalar_type()) {
-    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not fit the model");
+    corrupt(file.path().string() + ": tensor " + quoted_text(name) + " does not match the model");
   }
   return tensor;
 }
@@ -42,7 +42,7 @@ std::string read_run_description(const fs::path& folder) {
               {"model", read_json_object(folder / "config.json")}};
   const fs::path tokenizer = folder / "tokenizer.json";
   if (fs::exists(tokenizer)) all["tokenizer"] = read_json_object(tokenizer);
-  // A path may hold bytes that are not UTF-8.
+  // A path may contain bytes that are not UTF-8.
   return all.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -77,7 +77,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.seed = (*saved)["seed"].get<std::uint64_t>();
   out.dtype = parse_dtype(options.string("dtype").value_or("float32"));
   out.graph = options.boolean("graph").value_or(false);
-  // Older runs, without a learned vocabulary, use the vocabulary of bytes.
+  // Runs saved without a vocabulary size use the vocabulary of bytes.
   out.vocab_size =
       options.integer("vocab_size", kByteVocabulary, kMaxVocabulary).value_or(kByteVocabulary);
   out.batch_size = options.required_integer("batch_size", 1, kLarge);
@@ -89,7 +89,7 @@ TrainOptions run_options(const fs::path& folder, const std::string& description,
   out.dropout = required_number(options, "dropout");
   out.held_out_tokens = options.required_integer("held_out_tokens", 0, kLarge);
   out.model = model_config(all["model"], (folder / "config.json").string());
-  (void)out.model.to_json();  // a family that cannot be saved is refused before it is trained
+  (void)out.model.to_json();  // reject a family that cannot be saved before training it
   return out;
 }
 
@@ -100,7 +100,7 @@ void load_run(const fs::path& folder, const RunState& state) {
   for (const auto* metadata : {&file.metadata(), &checkpoint.metadata()}) {
     const auto it = metadata->find("step");
     if (it == metadata->end() || it->second != step) {
-      corrupt(folder.string() + ": model, optimizer and trainer state are not of the same step");
+      corrupt(folder.string() + ": model, optimizer and trainer state are from different steps");
     }
   }
   AdamW::State moments;

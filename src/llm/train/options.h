@@ -8,7 +8,7 @@ namespace anyaccel::llm {
 /// Throws `invalid_argument` for the first option that is out of its range.
 void check_options(const TrainOptions& options);
 
-/// Sets what a byte-level model needs: vocabulary, special tokens, even heads.
+/// Sets vocabulary size and special tokens of a byte-level model and checks the configuration.
 void complete_model(ModelConfig& config);
 
 }  // namespace anyaccel::llm

@@ -14,12 +14,12 @@ namespace anyaccel::llm {
 BatchShare share_of_batch(std::int64_t batch, int rank, int size) {
   if (batch < size) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option batch-size is out of range: it is the batch of all ranks together",
+                {.what = "option batch-size is out of range: it counts the sequences of all ranks",
                  .got = std::to_string(batch),
-                 .want = std::to_string(size) + " or more, a sequence for each rank"});
+                 .want = std::to_string(size) + " or more, one sequence per rank"});
   }
   const std::int64_t part = batch / size;
-  const std::int64_t larger = batch % size;  // so many ranks have one more
+  const std::int64_t larger = batch % size;  // number of ranks with one more sequence
   BatchShare share;
   share.begin = rank * part + std::min<std::int64_t>(rank, larger);
   share.count = part + (rank < larger ? 1 : 0);
@@ -68,22 +68,23 @@ void Ranks::check_same_data(std::uint64_t fingerprint, const std::string& source
       at::tensor(static_cast<std::int64_t>(fingerprint), at::TensorOptions().dtype(at::kLong));
   group_->broadcast(number, 0);
   if (static_cast<std::uint64_t>(number.item<std::int64_t>()) == fingerprint) return;
-  throw Error(
-      ErrorCode::invalid_argument, "train",
-      {.what = "the data of rank " + std::to_string(rank()) + " are not those of rank 0: " + source,
-       .hint = "give every host the same files"});
+  throw Error(ErrorCode::invalid_argument, "train",
+              {.what = "the data of rank " + std::to_string(rank()) +
+                       " differ from those of rank 0: " + source,
+               .hint = "use the same files on every host"});
 }
 
 bool Ranks::all_have(const std::vector<at::Tensor>& tensors) {
   if (!group_) return true;
   const c10::AutoGradMode no_gradient(false);
-  std::uint64_t digest = 0xcbf29ce484222325ULL;  // FNV-1a, over bytes
+  std::uint64_t digest = 0xcbf29ce484222325ULL;  // FNV-1a over the bytes
   for (const auto& tensor : tensors) {
     const auto host = tensor.detach().to(at::kCPU).contiguous();
     const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
     for (std::size_t i = 0; i < host.nbytes(); ++i) digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
   }
-  // The largest of a number and of its complement, which is the smallest number's.
+  // The maximum of the complement is the complement of the minimum. All digests are equal if
+  // maximum and minimum are.
   const auto number = static_cast<std::int64_t>(digest);
   const auto both = at::tensor({number, ~number}, at::TensorOptions().dtype(at::kLong));
   group_->all_reduce(both, comm::ReduceOp::max);

@@ -1,4 +1,4 @@
-// The ranks that train one model together, and what each does of a step.
+// The ranks that train one model, and their communication.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,27 +16,27 @@ namespace anyaccel::llm {
 struct BatchShare {
   std::int64_t begin = 0;
   std::int64_t count = 0;
-  /// What its mean loss is multiplied with, so that the mean over ranks is the mean over the batch.
-  /// 1 where all have equal parts.
+  /// Factor for the rank's mean loss, so that the mean over ranks is the mean over the batch. 1 if
+  /// all parts are equal.
   double weight = 1;
 };
 
-/// Parts differ by one sequence at most; the first ranks have the larger ones. `invalid_argument`
-/// when a rank would have none.
+/// Returns a rank's part. Parts differ by at most one sequence; the first ranks have the larger
+/// parts. Throws `invalid_argument` if a rank would have none.
 BatchShare share_of_batch(std::int64_t batch, int rank, int size);
 
-/// What all ranks know after a step.
+/// Results of a step, equal on all ranks.
 struct StepNews {
   double loss = 0;     ///< mean over the global batch
-  double seconds = 0;  ///< of rank 0's clock
-  bool stop = false;   ///< a rank was asked to
+  double seconds = 0;  ///< by rank 0's clock
+  bool stop = false;   ///< whether a stop was requested on any rank
 };
 
-/// One rank, or those of a job whose launcher says that there are several. What is read and written
-/// beside the data is rank 0's affair.
+/// A single rank, or the ranks of a job started by a launcher. Only rank 0 reads and writes files
+/// other than the data.
 class Ranks {
  public:
-  /// Finds the others where WORLD_SIZE is above 1: the errors are those of init_process_group().
+  /// Finds the other ranks if WORLD_SIZE is above 1. Throws the errors of init_process_group().
   Ranks();
 
   int rank() const noexcept { return group_ ? group_->rank() : 0; }
@@ -45,15 +45,15 @@ class Ranks {
   /// Null for one rank.
   comm::ProcessGroup* group() noexcept { return group_ ? &*group_ : nullptr; }
 
-  /// Rank 0's text, numbers, or values of tensors, on all. With one rank nothing happens.
+  /// Broadcasts rank 0's text or tensor values. No-op with one rank.
   std::string from_first(std::string text);
   void from_first(const std::vector<at::Tensor>& tensors);
-  /// Of each rank's mean loss over its share, its clock and its wish.
+  /// Combines each rank's mean loss over its share, its clock and its stop request.
   StepNews exchange(double loss, const BatchShare& share, double seconds, bool stop);
-  /// `invalid_argument` on the ranks whose number is not rank 0's.
+  /// Throws `invalid_argument` on ranks whose fingerprint differs from rank 0's.
   void check_same_data(std::uint64_t fingerprint, const std::string& source);
-  /// True when the tensors have the same bits on all ranks; collective, the same answer on each.
-  /// Copies one after the other to the host.
+  /// Returns whether the tensors have the same bits on all ranks. Collective; all ranks get the
+  /// same result. Copies one tensor at a time to the host.
   bool all_have(const std::vector<at::Tensor>& tensors);
   void barrier();
 

@@ -42,7 +42,7 @@ void check_folder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw Error(ErrorCode::io, "save_checkpoint",
-                {.what = "cannot make " + folder.string() + ": " + error.message()});
+                {.what = "cannot create " + folder.string() + ": " + error.message()});
   }
   const AtomicFile removed_again(folder / "model.safetensors");
 }
@@ -58,7 +58,7 @@ void save_run(const fs::path& folder, const RunState& state) {
   AtomicFile& tokenizer = files.add("tokenizer.json");
   AtomicFile& tokenizer_config = files.add("tokenizer_config.json");
 
-  // Each file carries the step, so that files put together by hand are noticed.
+  // Store the step in each file, to detect mixed files.
   write_safetensors(weights, checkpoint_tensors(state.model.weights, state.model.config),
                     {{"format", "pt"}, {"step", step}});
   NamedTensors tensors;
@@ -78,8 +78,7 @@ void save_run(const fs::path& folder, const RunState& state) {
                      {"loss_scale", state.scaler.get_scale()},
                      {"loss_scale_tracker", state.scaler.growth_tracker()},
                      {"options", options_json(state.options)}};
-  // A path may hold bytes that are not UTF-8; losing the run for its name would be worse than
-  // losing the name.
+  // A path may contain bytes that are not UTF-8. Replace them instead of failing to save the run.
   trainer.write(json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   config.write(state.model.config.to_json());
   tokenizer.write(state.progress.tokenizer);

@@ -1,13 +1,12 @@
-// Learning rate over a run.
+// Learning rate schedule.
 #pragma once
 
 #include <algorithm>
 
 namespace anyaccel::llm {
 
-/// Rises linearly over the share `warmup` of the run, then falls linearly to a hundredth of `peak`
-/// at its end. `progress`: share of the run that is done, in [0, 1]; steps and seconds are budgets
-/// alike.
+/// Rises linearly over the share `warmup` of the run, then falls linearly to 1% of `peak` at its
+/// end. `progress`: completed share of the run, in [0, 1], by steps or by time.
 inline double learning_rate(double peak, double warmup, double progress) {
   progress = std::clamp(progress, 0.0, 1.0);
   const double rise = warmup > 0 ? std::min(1.0, progress / warmup) : 1.0;

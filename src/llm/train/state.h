@@ -1,4 +1,4 @@
-// What a checkpoint holds beside the model, so that a run continues as if it had not stopped.
+// State that a checkpoint stores in addition to the model, so that a resumed run continues exactly.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace anyaccel::llm {
 
-/// Progress of a run, and the state that it continues with.
+/// Progress of a run, and its data and vocabulary.
 struct Progress {
   std::int64_t step = 0;
   double seconds = 0;             ///< training time, including earlier parts of the run
-  std::uint64_t fingerprint = 0;  ///< of the data
+  std::uint64_t fingerprint = 0;  ///< fingerprint of the data
   std::string tokenizer;          ///< text of tokenizer.json; "" if not yet known, or for bytes
 };
 
-/// Everything that is saved together. References to the live objects.
+/// References to all objects that are saved together.
 struct RunState {
   ModelState& model;
   AdamW& optimizer;
@@ -35,21 +35,20 @@ struct RunState {
 void check_folder(const std::filesystem::path& folder);
 
 /// Writes model.safetensors, config.json, tokenizer.json, tokenizer_config.json,
-/// training_state.safetensors and trainer_state.json. All are complete on the disk before the first
-/// one takes its place; on failure (`io`) none does.
+/// training_state.safetensors and trainer_state.json. All are written to disk before the first one
+/// is renamed into place. Throws `io` on failure without replacing any file.
 void save_run(const std::filesystem::path& folder, const RunState& state);
 
-/// What run_options() reads, as text: a rank tells it to others, which may not see the folder.
-/// `not_found` when there is no saved run.
+/// Reads the input of run_options() as text, which a rank can send to ranks that do not see the
+/// folder. Throws `not_found` if there is no saved run.
 std::string read_run_description(const std::filesystem::path& folder);
 
-/// The options (with the model's) and progress of a saved run. `corrupt` for what the folder, which
-/// is named alone, should not have held.
+/// Returns options, including the model's, and progress of a saved run. Does not access `folder`,
+/// which only errors name. Throws `corrupt` for invalid content.
 TrainOptions run_options(const std::filesystem::path& folder, const std::string& description,
                          Progress& progress);
 
-/// Reads optimizer, scaler and generator back. Throws `corrupt` when the files are of different
-/// steps.
+/// Restores optimizer, scaler and generator. Throws `corrupt` if the files are of different steps.
 void load_run(const std::filesystem::path& folder, const RunState& state);
 
 }  // namespace anyaccel::llm

@@ -16,7 +16,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Steps to run as they are before capture: kernels choose their algorithms and allocators settle.
+/// Eager steps before the capture, in which kernels choose their algorithms and allocators settle.
 constexpr std::int64_t kWarmUpSteps = 2;
 
 std::vector<at::Tensor> copies(const std::vector<at::Tensor>& tensors) {
@@ -63,7 +63,8 @@ void StepRunner::forward_backward() {
   const auto time = tokens_.size(1) - 1;
   at::Tensor logits;
   {
-    // The cache of cast weights lives on the host's side of a capture and would be empty at replay.
+    // Graphs need autocast without its cache of converted weights, which is host state that a
+    // replay does not update.
     const bool mixed = options_.dtype != c10::kFloat;
     const Autocast autocast = get_accelerator().autocast(options_.dtype, mixed, !options_.graph);
     logits = llama_forward(model_.weights, model_.config, model_.rope, tokens_.narrow(1, 0, time),
@@ -78,26 +79,26 @@ void StepRunner::forward_backward() {
   if (parallel_) parallel_->finish();
 }
 
-/// All of a step that comes before anybody has to look at a value.
+/// The part of a step before the host must read a value.
 void StepRunner::compute_gradients() {
   forward_backward();
   if (scaled_) {
     const c10::AutoGradMode no_grad(false);
     const std::vector<at::Tensor> gradients = optimizer_.gradients();
     at::_foreach_mul_(gradients, scale_.reciprocal());
-    // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
+    // Use the largest magnitude of each tensor: unlike a sum of squares, it cannot overflow.
     finite_ = at::isfinite(
                   at::stack(at::_foreach_norm(gradients, std::numeric_limits<double>::infinity())))
                   .all();
   }
   norm_ = optimizer_.gradient_norm();
-  // Ranks with different numbers of threads add in another order; by one norm for all, their
-  // weights stay the same bits.
+  // Ranks with different numbers of threads sum in different orders. Sharing one norm keeps their
+  // weights bitwise equal.
   if (group_) group_->broadcast(norm_, 0);
   optimizer_.clip_gradients(norm_, options_.clip);
 }
 
-/// Adapts the scale; false when gradients overflowed and the update must not happen.
+/// Updates the scale. Returns false if gradients overflowed and the update must be skipped.
 bool StepRunner::accept_gradients() {
   if (!scaled_) return true;
   skipped_ = !finite_.item<bool>();
@@ -117,8 +118,8 @@ void StepRunner::run_captured() {
 }
 
 void StepRunner::capture() {
-  // Some devices run the work while they record it, others do not: values are put back, so both
-  // start alike.
+  // Some devices execute work during capture. Restore all values, so that the result is the same on
+  // all devices.
   std::vector<at::Tensor> live = optimizer_.parameters();
   const AdamW::State& state = optimizer_.state();
   live.insert(live.end(), state.exp_avg.begin(), state.exp_avg.end());

@@ -1,4 +1,4 @@
-// One optimizer step: forward, backward, clipping, update; eager or as a captured graph.
+// One optimizer step (forward, backward, clipping, update), eager or as a captured graph.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@
 
 namespace anyaccel::llm {
 
-/// What one step found out.
+/// Result of one step.
 struct StepOutcome {
   double loss = 0;
   double gradient_norm = 0;
@@ -30,8 +30,8 @@ class StepRunner {
   StepRunner(ModelState& model, AdamW& optimizer, GradScaler& scaler, const TrainOptions& options,
              const BatchShare& share, comm::ProcessGroup* group, comm::DataParallel* parallel);
 
-  /// `tokens`: host int64 [this rank's batch, context + 1]; `masks`: host masks for dropout, or
-  /// none. The loss is of this rank's part, the norm of the whole batch's gradient.
+  /// `tokens`: host int64 [this rank's batch, context + 1]. `masks`: host dropout masks, or empty.
+  /// Returns the loss of this rank's part and the gradient norm of the whole batch.
   StepOutcome run(const at::Tensor& tokens, const DropoutMasks& masks, double lr);
 
  private:
@@ -46,19 +46,19 @@ class StepRunner {
   AdamW& optimizer_;
   GradScaler& scaler_;
   TrainOptions options_;
-  double weight_;  ///< of this rank's loss
+  double weight_;  ///< weight of this rank's loss
   comm::ProcessGroup* group_;
   comm::DataParallel* parallel_;
-  at::Tensor tokens_;  ///< on the device, as are the masks
+  at::Tensor tokens_;  ///< on the device, like the masks
   DropoutMasks masks_;
   at::Tensor loss_, norm_;
-  bool scaled_;  ///< fp16: the host looks at the gradients before the update
-  at::Tensor scale_,
-      finite_;  ///< on the device: factor of the loss; whether all gradients are finite
+  bool scaled_;  ///< fp16: the host checks the gradients before the update
+  /// On the device: the loss scale, and whether all gradients are finite.
+  at::Tensor scale_, finite_;
   bool skipped_ = false;
   std::int64_t eager_steps_ = 0;
-  std::optional<Graph> graph_;         ///< the whole step; when scaled, up to the gradients
-  std::optional<Graph> update_graph_;  ///< when scaled, the rest
+  std::optional<Graph> graph_;         ///< the whole step; if scaled, until the gradients
+  std::optional<Graph> update_graph_;  ///< if scaled, the rest
 };
 
 }  // namespace anyaccel::llm

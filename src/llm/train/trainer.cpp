@@ -24,10 +24,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// How long to train when nobody says.
+/// Default training time in minutes.
 constexpr double kMinutes = 1.0;
 
-/// How many times longer a slow machine may train to reach TrainOptions::min_steps.
+/// Factor by which slow machines may exceed the training time to reach TrainOptions::min_steps.
 constexpr double kPatience = 3.0;
 
 using Clock = std::chrono::steady_clock;
@@ -36,15 +36,15 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// With --resume all that decides the result comes from the checkpoint; how long to train may be
-/// said anew.
+/// With --resume, all options that affect the result come from the checkpoint, except for the
+/// training time, which may be changed.
 TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
   if (given.graph && ranks.size() > 1) {
     throw Error(ErrorCode::unsupported, "train",
                 {.what = "option graph: a captured step cannot wait for other ranks",
                  .got = std::to_string(ranks.size()) + " ranks",
                  .want = "1",
-                 .hint = "leave it out; it changes no result"});
+                 .hint = "omit it; the results are the same"});
   }
   if (given.resume) {
     const std::string text =
@@ -66,7 +66,7 @@ TrainOptions effective(TrainOptions given, Progress& progress, Ranks& ranks) {
     if (given.batch_size == 0) given.batch_size = ranks.size();
   }
   check_options(given);
-  if (given.minutes) given.min_steps = 0;  // who says how long gets exactly that
+  if (given.minutes) given.min_steps = 0;  // an explicit training time is kept exactly
   return given;
 }
 
@@ -102,13 +102,13 @@ struct Trainer::Impl {
         optimizer(make_optimizer(model->state()->weights, options)),
         scaler({.enabled = options.dtype == c10::kHalf}) {
     check_dtype();
-    if (ranks.first()) check_folder(options.out);  // before training, not an hour later
+    if (ranks.first()) check_folder(options.out);  // fail before training, not after it
     check_tokens();
     ranks.check_same_data(corpus.fingerprint, corpus.source);
     if (options.resume) {
       if (progress.fingerprint != corpus.fingerprint) {
         throw Error(ErrorCode::invalid_argument, "resume",
-                    {.what = "the data are not those of the saved run: " + corpus.source,
+                    {.what = "the data differ from those of the saved run: " + corpus.source,
                      .hint = "pass the same --data, or start over without --resume"});
       }
       if (ranks.first()) load_run(options.out, run_state());
@@ -124,7 +124,8 @@ struct Trainer::Impl {
                    parallel.get());
   }
 
-  /// What rank 0 read, beside the weights, which DataParallel sends.
+  /// Broadcasts the state that rank 0 loaded, except for the weights, which DataParallel
+  /// broadcasts.
   void share_state() {
     const AdamW::State& moments = optimizer.state();
     ranks.from_first(moments.exp_avg);
@@ -188,10 +189,10 @@ struct Trainer::Impl {
   void check_dtype() const {
     if (options.dtype != c10::kFloat &&
         !get_accelerator().dtype_support(options.dtype).computable) {
-      throw Error(ErrorCode::unsupported, "train",
-                  {.what = "the accelerator '" + get_accelerator().name() +
-                           "' does not compute in this dtype",
-                   .got = dtype_name(options.dtype)});
+      throw Error(
+          ErrorCode::unsupported, "train",
+          {.what = "the accelerator '" + get_accelerator().name() + "' does not support this dtype",
+           .got = dtype_name(options.dtype)});
     }
   }
 
@@ -199,16 +200,16 @@ struct Trainer::Impl {
     if (!ranks.all_have(optimizer.parameters()) && same_weights) {
       same_weights = false;
       if (ranks.first())
-        log(LogLevel::warning, "train: the weights are not the same on all ranks after step " +
-                                   std::to_string(progress.step) + "; those of rank 0 are saved");
+        log(LogLevel::warning, "train: the weights differ between ranks after step " +
+                                   std::to_string(progress.step) + "; saving those of rank 0");
     }
     if (ranks.first()) save_run(options.out, run_state());
   }
 
   RunState run_state() { return {*model->state(), optimizer, scaler, random, options, progress}; }
 
-  /// Every rank draws the whole batch and takes its part, so that generators stay alike whatever
-  /// the number of ranks.
+  /// Every rank draws the whole batch and takes its part, so that the generators' states do not
+  /// depend on the number of ranks.
   at::Tensor draw_batch() {
     const auto length = static_cast<std::size_t>(options.model.max_positions + 1);
     std::vector<Window> windows;
@@ -233,7 +234,7 @@ struct Trainer::Impl {
     return masks;
   }
 
-  /// Share of the run that is done, when `elapsed` seconds and progress.step steps are.
+  /// Returns the completed share of the run after `elapsed` seconds and progress.step steps.
   double share(double elapsed) const {
     const double by_time = elapsed / (60.0 * options.minutes.value_or(kMinutes));
     if (options.steps) {
@@ -247,7 +248,7 @@ struct Trainer::Impl {
     return std::max(std::min(by_time, by_steps), by_time / kPatience);
   }
 
-  /// Seconds until the run ends, at `rate` steps a second.
+  /// Returns the seconds until the run ends, at `rate` steps per second.
   double seconds_left(double rate) const {
     const auto step = static_cast<double>(progress.step);
     const double by_time = 60.0 * options.minutes.value_or(kMinutes) - progress.seconds;
@@ -281,7 +282,7 @@ struct Trainer::Impl {
   Ranks ranks;
   Progress progress;
   TrainOptions options;
-  BatchShare part;  ///< of each batch, for this rank
+  BatchShare part;  ///< this rank's part of each batch
   Corpus corpus;
   TextVocabulary vocabulary;
   std::vector<std::uint16_t> train, held_out;  ///< tokens
@@ -370,7 +371,8 @@ TrainResult Trainer::run(const std::function<void(const TrainStep&)>& on_step, S
     result.tokens_per_second = tokens * static_cast<double>(result.losses.size()) / result.seconds;
   }
   if (!result.interrupted && run.ranks.first()) run.evaluate(result);
-  run.ranks.barrier();  // who ends early would have a launcher end rank 0 while it writes
+  // If other ranks exited early, a launcher could end rank 0 while it writes.
+  run.ranks.barrier();
   return result;
 }
 

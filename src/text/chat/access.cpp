@@ -1,4 +1,4 @@
-// Making values, and what can be asked of them: attributes, items, slices, elements.
+// Creation of values, and access to attributes, items, slices and elements.
 #include <algorithm>
 
 #include "text/chat/operations.h"
@@ -10,12 +10,12 @@ namespace anyaccel::llm::chat {
 namespace {
 
 using Integer = std::int64_t;
-constexpr std::size_t kValueBytes = 64;  // of a text beside its bytes
+constexpr std::size_t kValueBytes = 64;  // overhead of a text
 
 void check_data(const Context& context, const Value& value) {
   if (!value.is_data())
     outside_subset(context.line,
-                   std::string("a list or dict that holds a value of type ") + value.type());
+                   std::string("a list or dict that contains a value of type ") + value.type());
 }
 
 Value loop_attribute(const Loop& loop, const std::string& name) {
@@ -43,7 +43,7 @@ Value method(const std::string& name) {
   render_error(context.line, quoted(*object.as<Undefined>()->name) + " is undefined");
 }
 
-/// Python's slice.indices: the places that are taken, in order.
+/// Like Python's slice.indices().
 struct Range {
   Integer start, stop, step;
 };
@@ -53,11 +53,12 @@ Range slice_range(const Context& context, Integer count, const Value& start, con
   const auto part = [&](const Value& value, Integer otherwise) {
     if (value.is_none()) return otherwise;
     if (!value.is_integer())
-      render_error(context.line, std::string("a slice wants whole numbers, got ") + value.type());
+      render_error(context.line,
+                   std::string("slice indices must be integers, got ") + value.type());
     return value.integer();
   };
   Range range{0, 0, part(step, 1)};
-  if (range.step == 0) render_error(context.line, "a slice's step is 0");
+  if (range.step == 0) render_error(context.line, "the step of a slice must not be 0");
   const Integer low = range.step > 0 ? 0 : -1, high = range.step > 0 ? count : count - 1;
   const auto place = [&](Integer value) {
     return std::clamp(value < 0 ? std::max(value, -count - 1) + count : value, low, high);
@@ -98,7 +99,7 @@ Value make_dict(const Context& context, std::vector<std::pair<std::string, Value
 Value attribute(const Context& context, const Value& object, const std::string& name) {
   if (object.is_undefined()) undefined_object(context, object);
   if (name.starts_with('_'))
-    render_error(context.line, "the attribute " + quoted(name) + " is not safe");
+    render_error(context.line, "the attribute " + quoted(name) + " is unsafe");
   if (has_method(object, name)) return method(name);
   if (const Loop* loop = object.loop()) return loop_attribute(*loop, name);
   if (const Namespace* space = object.name_space()) {

@@ -1,4 +1,4 @@
-// Arithmetic, in 64 bits, and what + and * do with texts and lists.
+// 64-bit arithmetic, and the operators + and * for texts and lists.
 #include <cmath>
 
 #include "text/chat/operations.h"
@@ -10,7 +10,7 @@ namespace {
 using Integer = std::int64_t;
 
 [[noreturn]] void overflow(const Context& context) {
-  outside_subset(context.line, "a number beyond 64 bits");
+  outside_subset(context.line, "an integer that exceeds 64 bits");
 }
 
 void check_divisor(const Context& context, bool zero) {
@@ -72,7 +72,7 @@ Value real(const Context& context, const std::string& op, double a, double b) {
   return op == "%" ? rest : std::floor((a - rest) / b + 0.5);
 }
 
-/// A text or list so many times.
+/// Repeats a text or list.
 Value repeat(const Context& context, const Value& value, Integer times) {
   if (times < 0) times = 0;
   const std::size_t one =
@@ -118,7 +118,7 @@ Value calculate(const Context& context, const std::string& op, const Value& a, c
 
 Value negative(const Context& context, const Value& a) {
   if (!a.is_number())
-    render_error(context.line, std::string("no negative of a value of type ") + a.type());
+    render_error(context.line, std::string("cannot negate a value of type ") + a.type());
   return a.is_integer() ? whole(context, "-", 0, a.integer()) : Value(-a.number());
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, chat::Value>>;
 
-/// Sets a variable, in the place of one of that name.
+/// Sets a variable, replacing one with the same name.
 void put(Pairs& variables, const std::string& name, chat::Value value) {
   for (auto& [key, old] : variables) {
     if (key != name) continue;
@@ -28,7 +28,7 @@ void put(Pairs& variables, const std::string& name, chat::Value value) {
 struct ChatTemplate::Data {
   explicit Data(chat::TemplateFiles files) : tool_use(std::move(files.tool_use)) {
     document = chat::parse_template(files.text);
-    // transformers gives them so, whether a template asks for them or not.
+    // transformers always passes these variables.
     variables = {
         {"tools", chat::None{}}, {"documents", chat::None{}}, {"add_generation_prompt", false}};
     for (auto& [name, token] : files.special_tokens)
@@ -76,7 +76,7 @@ std::string ChatTemplate::apply_json(std::string_view text) const {
   if (!json.is_object() || !json.contains("messages") || !json["messages"].is_array()) {
     throw Error(
         ErrorCode::corrupt, "ChatTemplate",
-        {.what = "the variables are no JSON object with a list of messages",
+        {.what = "the variables are not a JSON object with a list of messages",
          .want = "for example {\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}"});
   }
   Pairs variables = data_->variables;

@@ -30,7 +30,8 @@ bool equal_dicts(const Context& context, const Dict& a, const Dict& b) {
 bool contains(const Context& context, const Value& container, const Value& value) {
   if (const std::string* text = container.text()) {
     if (!value.text())
-      render_error(context.line, std::string("a text cannot hold a value of type ") + value.type());
+      render_error(context.line,
+                   std::string("a string cannot contain a value of type ") + value.type());
     context.budget.read(text->size());
     return text->find(*value.text()) != std::string::npos;
   }
@@ -42,7 +43,7 @@ bool contains(const Context& context, const Value& container, const Value& value
   const List* list = container.list();
   if (!list)
     render_error(context.line,
-                 std::string("nothing can be in a value of type ") + container.type());
+                 std::string("cannot use \"in\" with a value of type ") + container.type());
   return std::any_of(list->items.begin(), list->items.end(),
                      [&](const Value& item) { return equal(context, item, value); });
 }

@@ -20,8 +20,8 @@ void syntax_error(int line, const std::string& what) {
 
 void outside_subset(int line, const std::string& construct) {
   throw Error(ErrorCode::unsupported, kWhere,
-              {.what = at(line, construct + " is not in the subset of Jinja that is read here"),
-               .hint = "give --raw, or a template without it"});
+              {.what = at(line, construct + " is not in the supported subset of Jinja"),
+               .hint = "pass --raw, or use a template without it"});
 }
 
 void render_error(int line, const std::string& what) {
@@ -32,8 +32,8 @@ std::string quoted(std::string_view text) { return quoted_text(text, 100); }
 
 void Budget::exceeded(const char* what) {
   throw Error(ErrorCode::unsupported, kWhere,
-              {.what = std::string("the template takes more than is allowed of ") + what,
-               .hint = "look for endless loops in it, or give --raw"});
+              {.what = std::string("the template exceeds the limit on ") + what,
+               .hint = "check it for endless loops, or pass --raw"});
 }
 
 }  // namespace anyaccel::llm::chat

@@ -1,4 +1,4 @@
-// What stops a template: errors with its line, and limits that end hostile ones.
+// Errors with the template's line, and limits that stop hostile templates.
 #pragma once
 
 #include <cstddef>
@@ -9,25 +9,25 @@
 
 namespace anyaccel::llm::chat {
 
-/// `corrupt`: Jinja refuses such a template too.
+/// Throws `corrupt`, for templates that Jinja rejects, too.
 [[noreturn]] void syntax_error(int line, const std::string& what);
-/// `unsupported`: Jinja may know `construct`, we don't.
+/// Throws `unsupported`, for constructs that Jinja may support but we do not.
 [[noreturn]] void outside_subset(int line, const std::string& construct);
-/// `invalid_argument`: the template cannot be applied to these variables.
+/// Throws `invalid_argument`, if the template cannot be applied to these variables.
 [[noreturn]] void render_error(int line, const std::string& what);
 
-/// Any text, cut to a length that fits into a message, in quotes.
+/// Returns a text in quotes, shortened for a message.
 std::string quoted(std::string_view text);
 
-/// What rendering one template may cost. Enough for conversations of megabytes; a hostile template
-/// ends within seconds.
+/// Resource limits for rendering a template. They suffice for conversations of megabytes and stop a
+/// hostile template within seconds.
 struct Limits {
-  std::int64_t steps = 5'000'000;  ///< values computed; long texts that are read count as several
-  std::int64_t bytes = std::int64_t{64} << 20;  ///< of all values made, output included
+  std::int64_t steps = 5'000'000;  ///< values computed; reading long texts counts as several
+  std::int64_t bytes = std::int64_t{64} << 20;  ///< of all values created, including the output
   int depth = 300;                              ///< of nested blocks, expressions and macro calls
 };
 
-/// Counts down the limits. Throws `unsupported` where one is reached.
+/// Tracks the remaining resources. Throws `unsupported` if a limit is exceeded.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : left_(limits) {}
@@ -35,16 +35,16 @@ class Budget {
   void step(std::int64_t count = 1) {
     if ((left_.steps -= count) < 0) exceeded("steps");
   }
-  /// Reading a text or list of so many bytes.
+  /// Charges for reading a text or list of `bytes` bytes.
   void read(std::size_t bytes) { step(1 + static_cast<std::int64_t>(bytes / 64)); }
-  /// Making a value of so many bytes.
+  /// Charges for creating a value of `bytes` bytes.
   void make(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(left_.bytes)) exceeded("memory");
     left_.bytes -= static_cast<std::int64_t>(bytes);
     read(bytes);
   }
 
-  /// One level deeper while it lives.
+  /// Adds a level of depth during its lifetime.
   class Level {
    public:
     explicit Level(Budget& budget) : budget_(budget) {

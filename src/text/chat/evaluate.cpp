@@ -23,8 +23,7 @@ Value Interpreter::evaluate(const Expression& node, Scope& scope) {
       Arguments pairs;
       for (std::size_t i = 0; i < node.children.size(); i += 2) {
         const Value key = operand(i);
-        if (!key.text())
-          outside_subset(node.line, std::string("a dict's key of type ") + key.type());
+        if (!key.text()) outside_subset(node.line, std::string("a dict key of type ") + key.type());
         pairs.keywords.emplace_back(*key.text(), operand(i + 1));
       }
       return call_global(context, {.kind = Function::Kind::make_dict, .name = "dict"}, pairs);
@@ -121,7 +120,7 @@ Value Interpreter::call(const Expression& node, Scope& scope) {
     function = evaluate(called, scope);
   }
   if (const Undefined* missing = function.as<Undefined>()) {
-    // What Jinja would call here is none of ours, or is nowhere.
+    // Jinja may have such a function, or it does not exist.
     outside_subset(node.line, "the function " + quoted(*missing->name));
   }
   const Function* found = function.function();

@@ -1,4 +1,4 @@
-// Filters of texts and numbers, and the table of all filters.
+// Filters for texts and numbers, and the table of all filters.
 #include "text/chat/filters.h"
 
 #include <algorithm>
@@ -56,7 +56,7 @@ Value tojson(const FilterCall& call) {
   if (given[2] && !given[2]->is_none()) {
     const List* pair = given[2]->list();
     if (!pair || pair->items.size() != 2)
-      render_error(call.context.line, "tojson wants two separators");
+      render_error(call.context.line, "tojson requires two separators");
     style.item_separator = text_argument(call.context, "tojson", pair->items[0]);
     style.key_separator = text_argument(call.context, "tojson", pair->items[1]);
   }
@@ -79,11 +79,11 @@ Value string_filter(const FilterCall& call) {
 Value abs_filter(const FilterCall& call) {
   call.bind({});
   if (!call.input.is_number())
-    render_error(call.context.line, std::string("abs wants a number, got ") + call.input.type());
+    render_error(call.context.line, std::string("abs requires a number, got ") + call.input.type());
   return call.input.number() < 0 ? negative(call.context, call.input) : call.input;
 }
 
-/// A number that a text is, white space around it aside.
+/// Parses a text as a number, ignoring surrounding whitespace.
 std::optional<double> parsed_number(const std::string& text) {
   const std::string_view word = strip_left(strip_right(text));
   double value = 0;
@@ -192,8 +192,8 @@ Value apply_filter(const Context& context, const std::string& name, const Value&
                    const Arguments& arguments) {
   context.budget.step();
   const NamedFilter* filter = known_filter(name);
-  if (!filter)
-    outside_subset(context.line, "the filter " + quoted(name));  // named by a value, as in map
+  // The parser checks names in the template, but not names in values, as in map.
+  if (!filter) outside_subset(context.line, "the filter " + quoted(name));
   return filter->filter({context, name, input, arguments});
 }
 

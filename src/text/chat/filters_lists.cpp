@@ -1,4 +1,4 @@
-// Filters of lists and dicts.
+// Filters for lists and dicts.
 #include <algorithm>
 
 #include "text/chat/filters.h"
@@ -9,7 +9,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// "a.b.0" of a value, as map, selectattr and join take it.
+/// Resolves a path such as "a.b.0", which map, selectattr and join accept.
 Value by_path(const Context& context, const Value& value, const Value& path) {
   if (path.is_integer()) return item(context, value, path);
   const std::string text = text_argument(context, "attribute", path);
@@ -24,7 +24,7 @@ Value by_path(const Context& context, const Value& value, const Value& path) {
   return at;
 }
 
-/// The first of the arguments is taken away.
+/// Removes and returns the first argument.
 Value shift(const FilterCall& call, Arguments& arguments) {
   if (arguments.values.empty()) render_error(call.context.line, call.name + " lacks an argument");
   Value value = std::move(arguments.values.front());
@@ -60,14 +60,14 @@ Value map(const FilterCall& call) {
   std::vector<Value> out;
   if (arguments.values.empty()) {
     const auto given = call.bind({"attribute", "default"});
-    if (!given[0]) render_error(call.context.line, "map wants a filter or an attribute");
+    if (!given[0]) render_error(call.context.line, "map requires a filter or an attribute");
     for (const Value& one : elements(call.context, call.input)) {
       const Value value = by_path(call.context, one, *given[0]);
       out.push_back(value.is_undefined() && given[1] ? *given[1] : value);
     }
   } else {
     const std::string filter = text_argument(call.context, "map", shift(call, arguments));
-    const Budget::Level level(call.context.budget);  // a filter may be map again
+    const Budget::Level level(call.context.budget);  // the filter may be map itself
     for (const Value& one : elements(call.context, call.input))
       out.push_back(apply_filter(call.context, filter, one, arguments));
   }
@@ -125,14 +125,15 @@ Value items(const FilterCall& call) {
   call.bind({});
   if (call.input.is_undefined()) return make_list(call.context, {});
   if (!call.input.dict())
-    render_error(call.context.line, std::string("items wants a dict, got ") + call.input.type());
+    render_error(call.context.line, std::string("items requires a dict, got ") + call.input.type());
   return call_method(call.context, call.input, "items", {});
 }
 
 Value dictsort(const FilterCall& call) {
   call.bind({});
   if (!call.input.dict())
-    render_error(call.context.line, std::string("dictsort wants a dict, got ") + call.input.type());
+    render_error(call.context.line,
+                 std::string("dictsort requires a dict, got ") + call.input.type());
   std::vector<std::pair<std::string, Value>> keyed;
   for (const Value& pair :
        elements(call.context, call_method(call.context, call.input, "items", {}))) {

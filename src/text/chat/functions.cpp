@@ -1,4 +1,4 @@
-// The functions that every template has, and what a call was given.
+// Global functions of templates, and binding of arguments.
 #include <array>
 #include <ctime>
 
@@ -12,7 +12,7 @@ namespace {
 
 using Integer = std::int64_t;
 using Kind = Function::Kind;
-constexpr Integer kMaxRange = 100'000;  // as in Jinja's sandbox
+constexpr Integer kMaxRange = 100'000;  // limit of Jinja's sandbox
 
 Value range(const Context& context, const Arguments& arguments) {
   const auto given = bind(context, "range", arguments, {"start", "stop", "step"});
@@ -20,9 +20,9 @@ Value range(const Context& context, const Arguments& arguments) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (given[i]) parts[i] = integer_argument(context, "range", *given[i]);
   }
-  if (!given[0]) render_error(context.line, "range() lacks its end");
+  if (!given[0]) render_error(context.line, "range() requires an end");
   if (!given[1]) parts = {0, parts[0], 1};
-  if (parts[2] == 0) render_error(context.line, "range() has the step 0");
+  if (parts[2] == 0) render_error(context.line, "the step of range() must not be 0");
   std::vector<Value> out;
   for (Integer i = parts[0]; parts[2] > 0 ? i < parts[1] : i > parts[1];) {
     if (static_cast<Integer>(out.size()) >= kMaxRange)
@@ -33,16 +33,17 @@ Value range(const Context& context, const Arguments& arguments) {
   return make_list(context, std::move(out));
 }
 
-/// The pairs of dict(...) and namespace(...): those of a dict, then the named ones.
+/// Pairs of dict(...) and namespace(...): those of a dict, then the keyword arguments.
 std::vector<std::pair<std::string, Value>> pairs(const Context& context,
                                                  const Arguments& arguments) {
   std::vector<std::pair<std::string, Value>> out;
   if (arguments.values.size() > 1)
-    render_error(context.line, "dict() has more than one positional argument");
+    render_error(context.line, "dict() takes at most one positional argument");
   if (!arguments.values.empty()) {
     const Dict* dict = arguments.values.front().dict();
     if (!dict)
-      outside_subset(context.line, "a dict or namespace of something else than a dict and names");
+      outside_subset(context.line,
+                     "a dict or namespace from anything other than a dict and keyword arguments");
     out = dict->items;
   }
   for (const auto& [name, value] : arguments.keywords) {
@@ -98,12 +99,11 @@ Value call_global(const Context& context, const Function& function, const Argume
       const auto given = bind(context, "raise_exception", arguments, {"message"});
       throw Error(ErrorCode::invalid_argument, "ChatTemplate",
                   {.what = "line " + std::to_string(context.line) +
-                           ": the model's template refuses these messages: " +
+                           ": the model's template rejects these messages: " +
                            printable_text(to_text(context, given[0].value_or(Value())), 1000)});
     }
     default:
-      outside_subset(context.line,
-                     "the method " + quoted(function.name) + " that is not called at once");
+      outside_subset(context.line, "the method " + quoted(function.name) + " without a call");
   }
 }
 
@@ -131,13 +131,13 @@ std::vector<std::optional<Value>> bind(const Context& context, const std::string
 
 std::string text_argument(const Context& context, const std::string& called, const Value& value) {
   if (const std::string* text = value.text()) return *text;
-  render_error(context.line, called + " wants a text, got " + value.type());
+  render_error(context.line, called + " requires a string, got " + value.type());
 }
 
 std::int64_t integer_argument(const Context& context, const std::string& called,
                               const Value& value) {
   if (value.is_integer()) return value.integer();
-  render_error(context.line, called + " wants a whole number, got " + value.type());
+  render_error(context.line, called + " requires an integer, got " + value.type());
 }
 
 }  // namespace anyaccel::llm::chat

@@ -85,10 +85,11 @@ void Interpreter::assign(const Target& target, Value value, Scope& scope, int li
     }
     Namespace* space = object.name_space();
     if (!space)
-      render_error(line,
-                   quoted(target.names[0]) + " is not a namespace but of type " + object.type());
+      render_error(line, quoted(target.names[0]) + " is not a namespace, but a value of type " +
+                             object.type());
     if (!value.is_data())
-      outside_subset(line, std::string("a namespace that holds a value of type ") + value.type());
+      outside_subset(line,
+                     std::string("a namespace that contains a value of type ") + value.type());
     budget_.make(target.attribute.size() + sizeof(Value));
     space->items.insert_or_assign(target.attribute, std::move(value));
     return;

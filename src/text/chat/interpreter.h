@@ -8,7 +8,7 @@
 
 namespace anyaccel::llm::chat {
 
-/// Names and what they stand for; a block's own in front of those around it.
+/// Variables of a block. They shadow those of the enclosing blocks.
 struct Scope {
   std::map<std::string, Value, std::less<>> names = {};
   Scope* around = nullptr;
@@ -17,7 +17,7 @@ struct Scope {
 class Interpreter {
  public:
   explicit Interpreter(const Limits& limits) : budget_(limits) {}
-  /// The template's text. `variables` is a dict.
+  /// Renders a template. `variables` is a dict.
   std::string render(const Block& document, const Value& variables);
 
  private:
@@ -37,7 +37,7 @@ class Interpreter {
   Value call(const Expression& node, Scope& scope);
   Value call_macro(const Function& function, const Arguments& arguments, int line);
   Value compare_all(const Expression& node, Scope& scope);
-  /// Arguments are the children from `first` on, and the keywords.
+  /// Evaluates a call's arguments: the children from `first` on, and the keywords.
   Arguments arguments(const Expression& node, std::size_t first, Scope& scope);
   Context at(int line) { return {budget_, line}; }
 

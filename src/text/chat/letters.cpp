@@ -1,4 +1,4 @@
-// Upper and lower case and what is printable, through ICU.
+// Case conversion and classification of characters, with ICU.
 #include <unicode/ucasemap.h>
 #include <unicode/uchar.h>
 
@@ -17,7 +17,7 @@ using CaseMap = std::unique_ptr<UCaseMap, decltype(&ucasemap_close)>;
 void check(UErrorCode status) {
   if (U_FAILURE(status)) {
     throw Error(ErrorCode::internal, "ChatTemplate",
-                {.what = "ICU failed to change letters", .got = u_errorName(status)});
+                {.what = "ICU failed to convert the case of a text", .got = u_errorName(status)});
   }
 }
 
@@ -39,12 +39,12 @@ std::string mapped(const std::string& text, F map) {
   }
 }
 
-/// One character at the beginning of a word.
+/// Converts a character at the beginning of a word to title case.
 std::string titlecase(std::string_view character) {
   const auto code = static_cast<UChar32>(utf8_front(character).code);
   if (u_totitle(code) == code || u_totitle(code) == u_toupper(code)) {
     std::string all = upper(std::string(character));
-    // Of a character that becomes several only the first stays large, as of sharp s.
+    // If a character becomes several, as sharp s does, only the first stays in upper case.
     const std::size_t first = utf8_front(all).length;
     return all.substr(0, first) + lower(all.substr(first));
   }
@@ -53,7 +53,7 @@ std::string titlecase(std::string_view character) {
   return out;
 }
 
-/// Whether all cased characters are of one case, and there is one.
+/// Returns whether there are cased characters and all of them have the requested case.
 bool all_cased(const std::string& text, UProperty wanted) {
   bool found = false, other = false;
   for_each_character(text, [&](char32_t c, std::string_view) {
@@ -81,7 +81,7 @@ std::string lower(const std::string& text) { return mapped(text, ucasemap_utf8To
 std::string capitalize(const std::string& text) {
   if (text.empty()) return text;
   const std::size_t first = utf8_front(text).length;
-  // Lowered as a whole, since what a letter becomes may depend on those before it.
+  // Lowercase the whole text, because the result may depend on preceding letters.
   const std::string lowered = lower(text), front = lower(text.substr(0, first));
   return titlecase(text.substr(0, first)) +
          (lowered.starts_with(front) ? lowered.substr(front.size()) : "");

@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// As Jinja reads a file: every line ends with \n, but for the last one.
+/// Normalizes line ends like Jinja: every line ends with \n, except for the last.
 std::string normal_lines(std::string_view source) {
   std::string out;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -46,7 +46,7 @@ class Lexer {
   void add(TokenKind kind, std::string text = {}) {
     tokens_.push_back({kind, line_, std::move(text)});
   }
-  /// Goes on by `count` bytes.
+  /// Advances by `count` bytes.
   void skip(std::size_t count) {
     line_ += static_cast<int>(
         std::count(rest().begin(), rest().begin() + static_cast<std::ptrdiff_t>(count), '\n'));
@@ -54,7 +54,7 @@ class Lexer {
   }
   void skip_space() { skip(rest().size() - strip_left(rest()).size()); }
   void data(std::string_view text, char sign, bool variable);
-  /// After the end of a tag or comment: what its sign, or trim_blocks, takes away.
+  /// Removes whitespace after a tag or comment, according to its sign and trim_blocks.
   void trim(char sign, bool block) {
     const std::size_t before = place_;
     if (sign == '-')
@@ -63,7 +63,7 @@ class Lexer {
       skip(1);
     line_starting_ = place_ > before && text_[place_ - 1] == '\n';
   }
-  /// The sign in front of an end that is `place` bytes ahead.
+  /// Returns the sign before an end marker that is `place` bytes ahead.
   char sign_before(std::size_t place) const {
     const char c = place > 0 ? rest()[place - 1] : ' ';
     return c == '-' || c == '+' ? c : ' ';
@@ -73,7 +73,7 @@ class Lexer {
   std::size_t place_ = 0;
   int line_ = 1;
   bool line_starting_ = true;
-  std::string open_;  // brackets of the tag that are not closed
+  std::string open_;  // expected closing brackets in the current tag
   std::vector<Token> tokens_;
 };
 
@@ -82,7 +82,7 @@ void Lexer::data(std::string_view text, char sign, bool variable) {
   if (sign == '-') {
     kept = strip_right(text);
   } else if (sign != '+' && !variable) {
-    const std::size_t line = text.rfind('\n') + 1;  // 0 when there is none
+    const std::size_t line = text.rfind('\n') + 1;  // 0 if there is none
     if ((line > 0 || line_starting_) && strip_left(text.substr(line)).empty())
       kept = text.substr(0, line);
   }
@@ -115,7 +115,7 @@ void Lexer::root() {
 
 void Lexer::comment() {
   const std::size_t end = rest().find("#}");
-  if (end == std::string::npos) syntax_error(line_, "a comment has no end");
+  if (end == std::string::npos) syntax_error(line_, "unterminated comment");
   const char sign = sign_before(end);
   skip(end + 2);
   trim(sign, true);
@@ -136,7 +136,7 @@ void Lexer::tag(bool block) {
   open_.clear();
   skip_space();
   while (!tag_end(block)) {
-    if (place_ >= text_.size()) syntax_error(line_, "a tag has no end");
+    if (place_ >= text_.size()) syntax_error(line_, "unterminated tag");
     token();
     skip_space();
   }
@@ -146,7 +146,7 @@ void Lexer::token() {
   const char c = rest().front();
   if (c == '"' || c == '\'') {
     const std::size_t length = string_literal_length(rest());
-    if (length == 0) syntax_error(line_, "a string has no end");
+    if (length == 0) syntax_error(line_, "unterminated string");
     add(TokenKind::string, string_literal(rest().substr(1, length - 2), line_));
     return skip(length);
   }

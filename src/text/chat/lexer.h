@@ -1,4 +1,4 @@
-// A template's text in tokens, with the white space that transformers' settings leave (trim_blocks,
+// Splits a template into tokens. Whitespace is handled as with transformers' settings (trim_blocks,
 // lstrip_blocks).
 #pragma once
 
@@ -26,12 +26,12 @@ enum class TokenKind {
 struct Token {
   TokenKind kind;
   int line;
-  std::string text = {};  ///< data, name or operator as written; a string's value
+  std::string text = {};  ///< data, name or operator as written; value of a string
   std::int64_t integer = 0;
   double number = 0;
 };
 
-/// The last token is `end`. Throws `corrupt` or `unsupported` naming the line.
+/// Returns the tokens; the last one is `end`. Throws `corrupt` or `unsupported` naming the line.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace anyaccel::llm::chat

@@ -11,7 +11,7 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-/// The code after \x, \u or \U, or up to three octal digits; moves `place` behind it.
+/// Parses the code after \x, \u or \U, or up to three octal digits, and moves `place` past it.
 char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t digits, int base,
                       int line) {
   std::uint32_t code = 0;
@@ -20,12 +20,13 @@ char32_t escaped_code(std::string_view text, std::size_t& place, std::size_t dig
   const auto [stop, status] = std::from_chars(begin, end, code, base);
   const bool complete = base == 8 || static_cast<std::size_t>(stop - begin) == digits;
   if (status != std::errc() || !complete || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-    syntax_error(line, "a string has a wrong escape " + quoted(text.substr(place - 2, digits + 2)));
+    syntax_error(line,
+                 "a string has the invalid escape " + quoted(text.substr(place - 2, digits + 2)));
   place += static_cast<std::size_t>(stop - begin);
   return code;
 }
 
-/// Bytes of `digits` and single underscores between them.
+/// Length of a run of digits with single underscores between them.
 std::size_t digits_length(std::string_view text) {
   std::size_t length = 0;
   while (length < text.size() &&
@@ -54,7 +55,7 @@ std::string string_literal(std::string_view inside, int line) {
       out += inside[i++];
       continue;
     }
-    const char c = inside[i + 1];  // a string that ends has something there
+    const char c = inside[i + 1];  // in range: a terminated string does not end with a backslash
     i += 2;
     constexpr std::string_view kLetters = "nrtbfav\\'\"", kValues = "\n\r\t\b\f\a\v\\'\"";
     if (const std::size_t known = kLetters.find(c); known != std::string_view::npos) {
@@ -112,7 +113,7 @@ NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int li
                           ? std::from_chars(plain.data(), plain.data() + plain.size(), out.integer)
                           : std::from_chars(plain.data(), plain.data() + plain.size(), out.number);
   if (parsed.ec != std::errc())
-    outside_subset(line, "the number " + quoted(plain) + ", beyond what 64 bits hold,");
+    outside_subset(line, "the number " + quoted(plain) + ", which does not fit in 64 bits,");
   return out;
 }
 

@@ -1,4 +1,4 @@
-// Strings and numbers as a template writes them.
+// String and number literals.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ constexpr bool is_name_start(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/// Bytes of the string in quotes with which `text` begins; 0 when it does not end.
+/// Returns the length of the quoted string at the beginning of `text`, or 0 if it is unterminated.
 std::size_t string_literal_length(std::string_view text);
-/// Its value, without the quotes: Python's escapes.
+/// Returns the value of a string without its quotes. Supports Python's escapes.
 std::string string_literal(std::string_view inside, int line);
 
 struct NumberLiteral {
@@ -24,7 +24,7 @@ struct NumberLiteral {
   double number = 0;
 };
 
-/// The number with which `text` begins. Throws `unsupported` for integers beyond 64 bits.
+/// Parses the number at the beginning of `text`. Throws `unsupported` for integers beyond 64 bits.
 NumberLiteral number_literal(std::string_view text, bool may_be_fraction, int line);
 
 }  // namespace anyaccel::llm::chat

@@ -20,7 +20,7 @@ class Given {
         const Names& names)
       : context_(context), called_(called), values_(bind(context, called, arguments, names)) {}
   const std::optional<Value>& operator[](std::size_t i) const { return values_[i]; }
-  /// Nothing where it is none or not given.
+  /// Returns nothing if the argument is None or missing.
   std::optional<std::string> text(std::size_t i) const {
     if (!values_[i] || values_[i]->is_none()) return std::nullopt;
     return text_argument(context_, called_, *values_[i]);
@@ -115,7 +115,7 @@ Value text_method(const Context& context, const std::string& text, const std::st
     const Given g = given({"sep", "maxsplit"});
     const auto separator = g.text(0);
     if (separator && separator->empty())
-      render_error(context.line, "split() has an empty separator");
+      render_error(context.line, "the separator of split() must not be empty");
     return texts(context, split(text, separator, g.integer(1, -1), name == "rsplit"));
   }
   if (name == "splitlines") return given({}), texts(context, lines_of(text));
@@ -193,8 +193,8 @@ Value call_method(const Context& context, const Value& object, const std::string
                   const Arguments& arguments) {
   if (const std::string* text = object.text()) return text_method(context, *text, name, arguments);
   if (const Dict* dict = object.dict()) return dict_method(context, *dict, name, arguments);
-  const auto& values = arguments.values;  // of loop.cycle
-  if (values.empty()) render_error(context.line, "cycle() has no arguments");
+  const auto& values = arguments.values;  // arguments of loop.cycle()
+  if (values.empty()) render_error(context.line, "cycle() requires an argument");
   return values[object.loop()->index % values.size()];
 }
 

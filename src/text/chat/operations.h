@@ -1,4 +1,5 @@
-// What can be done with values, as Python and Jinja do it. Errors name the line; cost is counted.
+// Operations on values, with the semantics of Python and Jinja. Errors name the line; cost is
+// charged to the budget.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +14,7 @@
 
 namespace anyaccel::llm::chat {
 
-/// Where in a template something is done, and what may still be spent.
+/// Current line of the template, and the remaining budget.
 struct Context {
   Budget& budget;
   int line;
@@ -23,7 +24,7 @@ Value make_text(const Context& context, std::string text);
 Value make_list(const Context& context, std::vector<Value> items, bool tuple = false);
 Value make_dict(const Context& context, std::vector<std::pair<std::string, Value>> items);
 
-/// str(value), as output prints it.
+/// Like Python's str(value), as in output.
 std::string to_text(const Context& context, const Value& value);
 struct JsonStyle {
   bool ascii = false;
@@ -32,39 +33,39 @@ struct JsonStyle {
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-/// json.dumps(value).
+/// Like Python's json.dumps(value).
 std::string to_json(const Context& context, const Value& value, const JsonStyle& style);
 
 bool equal(const Context& context, const Value& a, const Value& b);
-/// a < b of two numbers, texts or lists of them.
+/// Returns a < b for two numbers, texts or lists of them.
 bool less(const Context& context, const Value& a, const Value& b);
-/// a `op` b, with op one of == != < <= > >= in, not in.
+/// Returns a `op` b, for the operators == != < <= > >= in, not in.
 bool compare(const Context& context, const std::string& op, const Value& a, const Value& b);
-/// a `op` b, with op one of + - * / // % ** ~.
+/// Returns a `op` b, for the operators + - * / // % ** ~.
 Value calculate(const Context& context, const std::string& op, const Value& a, const Value& b);
 Value negative(const Context& context, const Value& a);
 
-/// object.name and object[index]; undefined where there is no such thing.
+/// Return object.name and object[index]; undefined if it does not exist.
 Value attribute(const Context& context, const Value& object, const std::string& name);
 Value item(const Context& context, const Value& object, const Value& index);
-/// object[start:stop:step]; a part that is left out is none.
+/// Returns object[start:stop:step]; omitted parts are None.
 Value slice(const Context& context, const Value& object, const Value& start, const Value& stop,
             const Value& step);
-/// What a loop goes over. Undefined is empty.
+/// Returns the elements that a loop iterates over; none for undefined.
 std::vector<Value> elements(const Context& context, const Value& value);
 std::int64_t length(const Context& context, const Value& value);
 
-/// What a call was given.
+/// Arguments of a call.
 struct Arguments {
   std::vector<Value> values = {};
   std::vector<std::pair<std::string, Value>> keywords = {};
 };
-/// The arguments by name, nothing for those that are not given. Too many, or one twice, or an
-/// unknown one are errors.
+/// Binds arguments to parameter names; missing ones are empty. Throws if there are too many,
+/// duplicate or unknown arguments.
 std::vector<std::optional<Value>> bind(const Context& context, const std::string& called,
                                        const Arguments& arguments,
                                        const std::vector<std::string>& names);
-/// A text or number that an argument must be.
+/// Return an argument that must be a text or an integer.
 std::string text_argument(const Context& context, const std::string& called, const Value& value);
 std::int64_t integer_argument(const Context& context, const std::string& called,
                               const Value& value);
@@ -75,7 +76,7 @@ bool apply_test(const Context& context, const std::string& name, const Value& in
                 const Arguments& arguments);
 Value call_method(const Context& context, const Value& object, const std::string& name,
                   const Arguments& arguments);
-/// A function of `global_function`.
+/// Calls a function returned by global_function().
 Value call_global(const Context& context, const Function& function, const Arguments& arguments);
 
 }  // namespace anyaccel::llm::chat

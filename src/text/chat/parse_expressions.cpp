@@ -15,11 +15,11 @@ ExpressionPtr make(Kind kind, int line, std::string text = {}) {
       Expression{.kind = kind, .line = line, .text = std::move(text)});
 }
 
-/// Adds an operand, or the mark of one that is left out.
+/// Adds an operand, or null for an omitted one.
 void add(Expression& node, ExpressionPtr child) {
   if (child) node.depth = std::max(node.depth, child->depth + 1);
   if (node.depth > kMaxDepth)
-    syntax_error(node.line, "an expression is too long or nested too deep");
+    syntax_error(node.line, "an expression is too long or nested too deeply");
   node.children.push_back(std::move(child));
 }
 
@@ -297,7 +297,7 @@ ExpressionPtr Parser::test(ExpressionPtr node) {
               !is_name("and")) ||
              here().kind == TokenKind::string || here().kind == TokenKind::integer ||
              here().kind == TokenKind::number || is_op("[") || is_op("{")) {
-    if (is_name("is")) syntax_error(line, "tests are chained with \"is\"");
+    if (is_name("is")) syntax_error(line, "tests cannot be chained with \"is\"");
     const Level level(*this);
     add(*made, postfix(primary()));
   }

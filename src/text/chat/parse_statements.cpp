@@ -90,7 +90,7 @@ Statement Parser::statement() {
   if (tag == "for") return loop(line);
   if (tag == "macro") return macro(line);
   if (tag == "break" || tag == "continue") {
-    if (loops_ == 0) syntax_error(line, "the tag \"" + tag + "\" is in no loop");
+    if (loops_ == 0) syntax_error(line, "the tag \"" + tag + "\" is outside of a loop");
     return {.kind = tag == "break" ? Kind::stop : Kind::next, .line = line};
   }
   if (tag == "generation") {
@@ -103,7 +103,7 @@ Statement Parser::statement() {
     return group;
   }
   if (tag.starts_with("end") || tag == "else" || tag == "elif")
-    syntax_error(line, "the tag \"" + tag + "\" ends nothing");
+    syntax_error(line, "the tag \"" + tag + "\" has no matching opening tag");
   outside_subset(line, "the tag " + quoted(tag));
 }
 
@@ -136,7 +136,7 @@ Statement Parser::set(int line) {
     out.value = tuple(false);
     return out;
   }
-  if (is_op("|")) outside_subset(line, "a filter on a block that is set");
+  if (is_op("|")) outside_subset(line, "a filter on a block assignment");
   if (out.target.unpack) unexpected();
   expect(TokenKind::block_end, "'%}'");
   out.kind = Kind::capture;
@@ -169,7 +169,7 @@ Statement Parser::loop(int line) {
   out.target = target();
   if (!out.target.attribute.empty()) outside_subset(line, "a loop over a namespace's attribute");
   expect_name("in");
-  // As in Jinja: "a if b" would take the loop's condition.
+  // Like Jinja: a full expression would parse the loop's condition as "a if b".
   out.value = either();
   if (is_op(",")) outside_subset(line, "a loop over values without brackets");
   if (take_name("if")) out.condition = expression();

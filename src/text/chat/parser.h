@@ -1,4 +1,4 @@
-// Text to tree, with Jinja's own grammar. What is not in the subset is named.
+// Parser with Jinja's grammar. Errors name constructs outside the subset.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace anyaccel::llm::chat {
 
-/// Throws `corrupt` for what is no template, `unsupported` for what is outside the subset; both
-/// name the line.
+/// Parses a template. Throws `corrupt` for a malformed template and `unsupported` for constructs
+/// outside the subset; both name the line.
 Block parse_template(std::string_view source);
 
-/// Reads tokens by recursive descent. Expressions and statements have a source each.
+/// A recursive-descent parser. Expressions and statements are in separate source files.
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
@@ -65,7 +65,8 @@ class Parser {
   ExpressionPtr binary_level(std::initializer_list<const char*> operators,
                              ExpressionPtr (Parser::*operand)());
 
-  /// Statements until one of the tags of `ends`, whose name is taken but not its end.
+  /// Parses statements up to one of the tags in `ends`, consumes the tag's name and stores it in
+  /// `end`.
   Block block(std::initializer_list<std::string_view> ends, std::string* end);
   Statement statement();
   Statement set(int line);

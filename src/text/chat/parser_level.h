@@ -1,4 +1,4 @@
-// How deep the parser may go.
+// The parser's nesting limit.
 #pragma once
 
 #include "text/chat/errors.h"
@@ -6,13 +6,13 @@
 
 namespace anyaccel::llm::chat {
 
-/// One level of nesting while it lives.
+/// Adds a level of nesting during its lifetime.
 class Parser::Level {
  public:
   static constexpr int kMax = 100;
   explicit Level(Parser& parser) : parser_(parser) {
     if (parser_.depth_ >= kMax)
-      syntax_error(parser_.here().line, "tags or brackets are nested too deep");
+      syntax_error(parser_.here().line, "tags or brackets are nested too deeply");
     ++parser_.depth_;
   }
   ~Level() { --parser_.depth_; }

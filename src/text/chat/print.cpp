@@ -1,4 +1,4 @@
-// Values as text: str(), repr() and json.dumps() of Python.
+// Conversion of values to text like Python's str(), repr() and json.dumps().
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -18,7 +18,7 @@ bool in_set(std::string_view character, std::string_view set) {
   return false;
 }
 
-/// The last character of a text that is not empty.
+/// Returns the last character of a non-empty text.
 std::string_view last_character(std::string_view text) {
   std::size_t begin = text.size() - 1;
   while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
@@ -137,7 +137,7 @@ std::string replace(std::string_view text, std::string_view from, std::string_vi
   for (; limit != 0; --limit) {
     const std::size_t found = text.find(from);
     if (found == std::string_view::npos) break;
-    // An empty text is found in front of every character, and at the end.
+    // An empty text matches before every character and at the end.
     const std::size_t step = !from.empty() ? found : text.empty() ? 0 : utf8_front(text).length;
     if (from.empty()) out += to;
     out += text.substr(0, step);

@@ -1,4 +1,4 @@
-// Python's strings: what a template asks of them counts characters, not bytes. All texts are UTF-8.
+// String functions with Python's semantics: they count characters, not bytes. All texts are UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@ namespace anyaccel::llm::chat {
 bool is_space(char32_t c);      ///< str.isspace of one character
 bool is_printable(char32_t c);  ///< str.isprintable
 
-/// Without white space, or without characters of `set`, at an end.
+/// Remove whitespace, or the characters of `set`, at one end.
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);
 std::string_view strip_left(std::string_view text, std::string_view set);
 std::string_view strip_right(std::string_view text, std::string_view set);
 
 std::int64_t character_count(std::string_view text);
-/// The text's characters, views into it.
+/// Returns the text's characters as views into it.
 std::vector<std::string_view> characters(std::string_view text);
 
-/// str.split and, from the right, str.rsplit; without a separator at white space. `limit` < 0:
-/// everywhere.
+/// Like Python's str.split or, from the right, str.rsplit. Splits at whitespace without a
+/// separator. `limit` < 0: unlimited.
 std::vector<std::string_view> split(std::string_view text,
                                     const std::optional<std::string>& separator, std::int64_t limit,
                                     bool from_right = false);
-/// str.replace; `limit` < 0: everywhere.
+/// Like Python's str.replace. `limit` < 0: unlimited.
 std::string replace(std::string_view text, std::string_view from, std::string_view to,
                     std::int64_t limit);
-/// At least the bytes of what `replace` gives.
+/// Upper bound of the size of the result of replace().
 std::size_t replaced_size(std::string_view text, std::string_view from, std::string_view to,
                           std::int64_t limit);
 
@@ -38,7 +38,7 @@ std::string upper(const std::string& text);
 std::string lower(const std::string& text);
 std::string capitalize(const std::string& text);
 std::string title(const std::string& text);         ///< str.title
-std::string title_filter(const std::string& text);  ///< Jinja's filter of that name
+std::string title_filter(const std::string& text);  ///< Jinja's filter `title`
 bool is_upper(const std::string& text);             ///< str.isupper
 bool is_lower(const std::string& text);             ///< str.islower
 

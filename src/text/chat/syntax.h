@@ -1,4 +1,4 @@
-// A template as a tree.
+// Syntax tree of a template.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace anyaccel::llm::chat {
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 
-/// Operands are `children`, in the order that each kind names.
+/// An expression. The comments list `children` in order, then the other members that the kind uses.
 struct Expression {
   enum class Kind {
     constant,   // value
@@ -36,7 +36,7 @@ struct Expression {
   };
   Kind kind;
   int line;
-  int depth = 1;  ///< levels, itself included
+  int depth = 1;  ///< levels, including this one
   std::string text = {};
   Value value = {};
   std::vector<ExpressionPtr> children = {};
@@ -44,11 +44,11 @@ struct Expression {
   std::vector<std::string> operators = {};
 };
 
-/// What is assigned to: one name, several, or a namespace's attribute.
+/// Target of an assignment: one or more names, or an attribute of a namespace.
 struct Target {
   std::vector<std::string> names;
   bool unpack = false;
-  std::string attribute = {};  ///< of the namespace `names[0]`
+  std::string attribute = {};  ///< attribute of the namespace `names[0]`
 };
 
 using Block = std::vector<Statement>;

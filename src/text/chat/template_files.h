@@ -1,4 +1,4 @@
-// Where a Hugging Face folder keeps its chat template.
+// The chat template in a Hugging Face folder.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@ namespace anyaccel::llm::chat {
 
 struct TemplateFiles {
   std::string text;
-  std::optional<std::string>
-      tool_use;  ///< the one for conversations with tools, when it is another
-  std::map<std::string, std::string>
-      special_tokens;  ///< "bos_token", ... as far as the folder names them
+  /// Template for conversations with tools, if separate.
+  std::optional<std::string> tool_use;
+  /// Special tokens that the folder defines, such as "bos_token".
+  std::map<std::string, std::string> special_tokens;
 };
 
-/// Nothing when there is no template. Throws `corrupt` or `io`.
+/// Returns nothing if there is no template. Throws `corrupt` or `io`.
 std::optional<TemplateFiles> read_template(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::llm::chat

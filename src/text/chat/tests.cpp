@@ -1,4 +1,4 @@
-// What follows "is".
+// Tests, which follow "is".
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -110,7 +110,8 @@ bool apply_test(const Context& context, const std::string& name, const Value& in
   if (test) return test->test(context, input, arguments.values);
   if (const std::string* op = known_operator(name))
     return compare(context, *op, input, arguments.values[0]);
-  outside_subset(context.line, "the test " + quoted(name));  // named by a value, as in selectattr
+  // The parser checks names in the template, but not names in values, as in selectattr.
+  outside_subset(context.line, "the test " + quoted(name));
 }
 
 }  // namespace anyaccel::llm::chat

@@ -9,12 +9,12 @@ namespace anyaccel::llm::chat {
 
 namespace {
 
-constexpr int kMaxDepth = 96;  // more than JSON that is read
+constexpr int kMaxDepth = 96;  // more than parse_json() accepts
 
 int checked_depth(int inner) {
   if (inner < kMaxDepth) return inner + 1;
   throw Error(ErrorCode::unsupported, "ChatTemplate",
-              {.what = "lists and dicts are nested too deep",
+              {.what = "lists and dicts are nested too deeply",
                .want = "at most " + std::to_string(kMaxDepth) + " levels"});
 }
 

@@ -1,4 +1,4 @@
-// Values of a template: those of Python that templates use.
+// Values of a template: the Python types that templates use.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,26 @@ class Value;
 struct Statement;
 struct Scope;
 
-/// What is not there: empty as text, false, and an error in arithmetic and when something is asked
-/// of it.
+/// A missing value: false, and empty as text. Arithmetic and attribute access throw.
 struct Undefined {
-  std::shared_ptr<const std::string> name;  ///< what was looked for; never null
+  std::shared_ptr<const std::string> name;  ///< what is missing; never null
 };
 struct None {};
 
-/// Lists and dicts cannot be changed once made, as in the sandbox that transformers uses. No value
-/// can hold itself.
+/// Lists and dicts are immutable, as in the sandbox that transformers uses. No value can contain
+/// itself.
 struct List {
   std::vector<Value> items;
   bool tuple = false;
   int depth = 1;
 };
 struct Dict {
-  std::vector<std::pair<std::string, Value>> items;  ///< in order
+  std::vector<std::pair<std::string, Value>> items;  ///< in insertion order
   int depth = 1;
   const Value* find(std::string_view key) const;
 };
-/// The only value that a template can change. It holds neither namespaces, loops nor functions, so
-/// there are no circles.
+/// The only value that a template can mutate. It cannot contain namespaces, loops or functions, so
+/// there are no cycles.
 struct Namespace {
   std::map<std::string, Value, std::less<>> items;
 };
@@ -58,7 +57,7 @@ struct Function {
   Kind kind;
   std::string name;
   const Statement* macro = nullptr;
-  Scope* scope = nullptr;  ///< where the macro was defined; its name cannot leave that place
+  Scope* scope = nullptr;  ///< scope of the macro's definition, which outlives the macro's name
 };
 
 using Text = std::shared_ptr<const std::string>;
@@ -81,7 +80,7 @@ class Value {
   explicit Value(std::string text) : any_(std::make_shared<const std::string>(std::move(text))) {}
   Value(Function function) : any_(std::make_shared<const Function>(std::move(function))) {}
   explicit Value(const char* text) : Value(std::string(text)) {}
-  /// Throws `unsupported` for what is nested too deep.
+  /// Throws `unsupported` for nesting that is too deep.
   static Value list(std::vector<Value> items, bool tuple = false);
   static Value dict(std::vector<std::pair<std::string, Value>> items);
   static Value undefined(std::string_view name) {
@@ -103,14 +102,14 @@ class Value {
   /// bool counts as a number, as in Python.
   bool is_number() const { return as<double>() || is_integer(); }
   bool is_integer() const { return as<std::int64_t>() || as<bool>(); }
-  std::int64_t integer() const;  ///< of is_integer()
-  double number() const;         ///< of is_number()
+  std::int64_t integer() const;  ///< requires is_integer()
+  double number() const;         ///< requires is_number()
   bool truth() const;
-  /// Levels of lists and dicts; 0 for what is neither.
+  /// Nesting depth of lists and dicts; 0 for other values.
   int depth() const;
-  /// Whether lists, dicts and namespaces may hold it.
+  /// Returns whether lists, dicts and namespaces may contain this value.
   bool is_data() const;
-  /// "str", "list", ... for messages.
+  /// Name of the type for messages, such as "str" or "list".
   const char* type() const;
 
  private:

@@ -11,7 +11,7 @@ Value value_of(const Json& json) {
     case Json::value_t::number_unsigned:
       if (json.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
         throw Error(ErrorCode::unsupported, "ChatTemplate",
-                    {.what = "a number of the variables is too large", .got = json.dump()});
+                    {.what = "a number in the variables is too large", .got = json.dump()});
       }
       return json.get<std::int64_t>();
     case Json::value_t::number_float: return json.get<double>();

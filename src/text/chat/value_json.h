@@ -1,4 +1,4 @@
-// A template's variables from JSON.
+// Conversion of JSON to template values.
 #pragma once
 
 #include "text/chat/value.h"
@@ -6,7 +6,7 @@
 
 namespace anyaccel::llm::chat {
 
-/// Throws `unsupported` for whole numbers beyond 64 bits.
+/// Throws `unsupported` for integers beyond 64 bits.
 Value value_of(const Json& json);
 
 }  // namespace anyaccel::llm::chat

@@ -1,4 +1,4 @@
-// The names that templates may use, by what knows them.
+// Names that templates may use.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,9 @@ namespace anyaccel::llm::chat {
 
 bool is_filter(std::string_view name);
 bool is_test(std::string_view name);
-/// A function that every template has: range, namespace, dict, raise_exception, strftime_now.
+/// Returns a global function: range, namespace, dict, raise_exception, strftime_now.
 std::optional<Function> global_function(std::string_view name);
-/// Whether a value of that type has a method of that name here.
+/// Returns whether values of this type have this method in our subset.
 bool has_method(const Value& object, std::string_view name);
 
 }  // namespace anyaccel::llm::chat

@@ -10,8 +10,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr std::size_t kMaxAddedBytes =
-    std::size_t{16} << 20;  // after normalization; the finder needs up to 20 bytes for each
+// Limit after normalization. AhoCorasick needs up to 20 bytes per byte of text.
+constexpr std::size_t kMaxAddedBytes = std::size_t{16} << 20;
 
 char32_t last_character(std::string_view text) {
   std::size_t at = text.size() - 1;
@@ -68,10 +68,10 @@ AddedTokens::AddedTokens(const TokenizerNode& root, const Normalizer* normalizer
     if (token.normalized && normalizer) normalize(*normalizer, word, node);
     if ((bytes += word.text.size()) > kMaxAddedBytes) {
       node.unsupported("added tokens of more than " + std::to_string(kMaxAddedBytes >> 20) +
-                       " MiB in all");
+                       " MiB in total");
     }
     if (!word.text.empty()) {
-      token.text = word.text;  // as in the library, it is also decoded in normalized form
+      token.text = word.text;  // like the library, decode the normalized form, too
       (token.normalized ? normalized : plain).emplace_back(word.text, tokens_.size());
     }
     by_id_.insert_or_assign(token.id, tokens_.size());

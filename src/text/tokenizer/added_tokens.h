@@ -30,7 +30,7 @@ struct AddedSplit {
 
 class AddedTokens {
  public:
-  /// `added_tokens` of tokenizer.json, which may be absent.
+  /// Reads `added_tokens` of tokenizer.json, which may be absent.
   AddedTokens(const TokenizerNode& root, const Normalizer* normalizer);
 
   /// Splits the text at the tokens that are matched before, or after, normalization. Returns views

@@ -1,4 +1,4 @@
-// Byte pair encoding: neighbours become one token, the pairs of lowest rank first.
+// Byte pair encoding: merges adjacent tokens, the pair with the lowest rank first.
 #include <queue>
 
 #include "base/untrusted_text.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-/// A pair of neighbours that may become one token. The heap gives the lowest rank, of equals the
-/// leftmost.
+/// A pair of adjacent tokens that may be merged. The heap returns the lowest rank first, and the
+/// leftmost pair among equal ranks.
 struct Candidate {
   std::int64_t rank;
   std::size_t left;
@@ -29,8 +29,8 @@ class Bpe final : public TokenModel {
 
  private:
   struct Merge {
-    std::int64_t rank;  ///< lower ones are done first
-    std::int64_t id;    ///< the token that the pair becomes
+    std::int64_t rank;  ///< lower ranks are merged first
+    std::int64_t id;    ///< the merged token
   };
   static std::uint64_t pair(std::int64_t left, std::int64_t right) {
     return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint64_t>(right);
@@ -88,7 +88,7 @@ void Bpe::read_merges(const TokenizerNode& node, const SortedJson& merges) {
 TokenIds Bpe::characters(std::string_view piece) const {
   TokenIds tokens;
   tokens.reserve(piece.size());
-  bool pending = false;  // an unknown token that the next unknown character may join
+  bool pending = false;  // an unknown token to which the next unknown character may be added
   std::string changed;
   std::size_t at = 0;
   for_each_character(piece, [&](char32_t, std::string_view bytes) {
@@ -106,7 +106,7 @@ TokenIds Bpe::characters(std::string_view piece) const {
       return;
     }
     if (byte_fallback_ && vocabulary_.append_byte_tokens(word, tokens)) return;
-    if (!unknown_) return;  // the library leaves such a character out
+    if (!unknown_) return;  // the library drops such a character
     if (pending && !fuse_unknown_) tokens.push_back(*unknown_);
     pending = true;
   });
@@ -115,8 +115,8 @@ TokenIds Bpe::characters(std::string_view piece) const {
 }
 
 void Bpe::merge(TokenIds& tokens) const {
-  // Tokens are a linked list; merging keeps the left one. Candidates whose pair has changed since
-  // are skipped.
+  // Tokens form a linked list, and merging keeps the left one. Skip candidates whose pair has
+  // changed in the meantime.
   std::vector<std::size_t> previous(tokens.size()), next(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     previous[i] = i == 0 ? kNone : i - 1;

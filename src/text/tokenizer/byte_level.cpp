@@ -1,4 +1,4 @@
-// GPT-2's bytes as characters: as normalizer, pre-tokenizer and decoder.
+// GPT-2's mapping of bytes to printable characters, as normalizer, pre-tokenizer and decoder.
 #include "text/tokenizer/byte_symbols.h"
 #include "text/tokenizer/factories.h"
 #include "text/tokenizer/pattern.h"

@@ -1,4 +1,4 @@
-// GPT-2's printable stand-ins for bytes: vocabularies of byte-level tokenizers are written in them.
+// GPT-2's printable characters for bytes, in which byte-level tokenizers write their vocabularies.
 #pragma once
 
 #include <array>
@@ -8,11 +8,12 @@
 
 namespace anyaccel::llm {
 
-/// The character, in UTF-8, that stands for each byte: itself where printable, otherwise U+0100 and
-/// up in order.
+/// The UTF-8 character for each byte: the byte's own character if printable, otherwise U+0100 and
+/// up, in order.
 const std::array<std::string, 256>& byte_symbols();
 
-/// The bytes that a word in those characters stands for; nothing when it has any other character.
+/// Converts a word in those characters to bytes. Returns nothing if it contains any other
+/// character.
 std::optional<std::string> bytes_of_symbols(std::string_view word);
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,4 @@
-// The tokenizer of models that are trained here.
+// The tokenizer.json of the models that we train.
 #include "anyaccel/llm/tokenizer.h"
 #include "text/byte_vocabulary.h"
 #include "text/json.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kEndOfTextName = "<|endoftext|>";
 
-/// Splits the text into the pieces that were merged.
+/// Splits text into the same pieces as training, within which bytes are merged.
 Json pre_tokenizer(const Json& level) {
   const Json split = {{"type", "Split"},
                       {"pattern", {{"Regex", kTextPieces}}},

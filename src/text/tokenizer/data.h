@@ -1,4 +1,4 @@
-// What a tokenizer is made of.
+// Steps and added tokens of a Tokenizer.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace anyaccel::llm {
 struct ANYACCEL_LOCAL Tokenizer::Data {
   explicit Data(const TokenizerNode& root);
 
-  std::unique_ptr<const Normalizer> normalizer;  ///< may be null, like all others except the model
+  /// All steps except the model may be null.
+  std::unique_ptr<const Normalizer> normalizer;
   std::unique_ptr<const PreTokenizer> pre_tokenizer;
   std::unique_ptr<const TokenModel> model;
   std::unique_ptr<const PostProcessor> post_processor;
@@ -22,8 +23,8 @@ struct ANYACCEL_LOCAL Tokenizer::Data {
   /// Appends the ids of a text without added tokens. `lead`: number of leading bytes aligned to
   /// byte 0 of the whole text. `limit`: limit for all pieces, reduced by the pieces of this text.
   void encode_plain(std::string_view text, std::size_t lead, TextLimit& limit, TokenIds& ids) const;
-  /// Returns the token's text, or nothing for an id without a token, and for a special added token
-  /// unless `specials`. Throws `invalid_argument` for an id out of range.
+  /// Returns the token's text. Returns nothing for an id without a token, or for a special added
+  /// token unless `specials` is set. Throws `invalid_argument` for an id out of range.
   std::optional<std::string> token(std::int64_t id, bool specials) const;
 };
 

@@ -1,4 +1,4 @@
-// Decoders of a few lines each.
+// Small decoders.
 #include <algorithm>
 
 #include "base/untrusted_text.h"
@@ -9,7 +9,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// A decoder that is one function.
+/// A decoder implemented by a function.
 template <typename F>
 class DecoderFunction final : public TokenDecoder {
  public:
@@ -31,7 +31,8 @@ int hex(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/// Runs of tokens <0xE2> become text; each byte of a run that is no UTF-8 becomes U+FFFD.
+/// Converts runs of byte tokens such as <0xE2> to text. If a run is not valid UTF-8, each of its
+/// bytes becomes U+FFFD.
 void byte_fallback(Decoding& text) {
   std::vector<std::string> out;
   std::string run;
@@ -77,13 +78,14 @@ std::unique_ptr<TokenDecoder> strip_step(const TokenizerNode& node) {
   const auto start = static_cast<std::size_t>(node.integer("start", 0, kMost).value_or(0));
   const auto stop = static_cast<std::size_t>(node.integer("stop", 0, kMost).value_or(0));
   return decoder_of([content = node.character("content"), start, stop](Decoding& text) {
-    const bool inside = text.inside && text.fused;  // neither begin nor end of the text are here
+    // If the parts were joined, their ends are not those of the whole text.
+    const bool inside = text.inside && text.fused;
     for (std::string& token : text.parts)
       token = strip(token, content, inside ? 0 : start, inside ? 0 : stop);
   });
 }
 
-/// The library's repairs of spaces that a word-wise decoder puts before punctuation.
+/// The library's removal of spaces that a word-wise decoder inserts before punctuation.
 std::string clean_up(std::string text) {
   constexpr std::pair<const char*, const char*> kRepairs[] = {
       {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},

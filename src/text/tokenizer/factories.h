@@ -1,4 +1,4 @@
-// Steps that have a source of their own, for the readers of their kind.
+// Factories of steps with their own source files.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ std::unique_ptr<TokenModel> make_word_piece(const TokenizerNode& node);
 std::unique_ptr<TokenModel> make_word_level(const TokenizerNode& node);
 std::unique_ptr<TokenModel> make_unigram(const TokenizerNode& node);
 
-/// Adds the words of the node's "vocab", an object of ids.
+/// Adds the words of the node's "vocab", an object that maps words to ids.
 void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary);
 
 }  // namespace anyaccel::llm

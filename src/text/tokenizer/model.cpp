@@ -1,4 +1,4 @@
-// Which model the file has, and vocabularies that are objects of ids.
+// Selects the model by its type, and reads vocabularies that map words to ids.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/factories.h"
 
@@ -13,7 +13,7 @@ void read_vocabulary(const TokenizerNode& node, Vocabulary& vocabulary) {
 }
 
 std::unique_ptr<TokenModel> read_model(const TokenizerNode& node) {
-  // Files of old have no type: the library tries them in this order.
+  // Old files have no type. The library tries the types in this order.
   const std::string type = node.has("type") ? node.type() : node.has("merges") ? "BPE" : "(none)";
   if (type == "BPE") return make_bpe(node);
   if (type == "WordPiece") return make_word_piece(node);

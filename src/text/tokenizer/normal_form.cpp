@@ -14,8 +14,8 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr const char* kKnown =
-    "[:Age=11.0:]";  // the `tokenizers` library's tables (crate unicode-normalization-alignments)
+// Unicode version of the `tokenizers` library (crate unicode-normalization-alignments).
+constexpr const char* kKnown = "[:Age=11.0:]";
 constexpr int kLongRun = 64;  // ICU's time for consecutive marks is quadratic in their number
 
 const icu::Normalizer2& icu_form(NormalForm form) {
@@ -27,7 +27,7 @@ const icu::Normalizer2& icu_form(NormalForm form) {
     case NormalForm::nfkc: found = icu::Normalizer2::getNFKCInstance(status); break;
     case NormalForm::nfkd: found = icu::Normalizer2::getNFKDInstance(status); break;
   }
-  check_icu(status, "no data of a normalization form");
+  check_icu(status, "cannot load a normalization form");
   return *found;
 }
 
@@ -35,7 +35,7 @@ const icu::UnicodeSet& known_characters() {
   static const icu::UnicodeSet set = [] {
     UErrorCode status = U_ZERO_ERROR;
     icu::UnicodeSet known(icu::UnicodeString::fromUTF8(kKnown), status);
-    check_icu(status, "no data of characters' age");
+    check_icu(status, "cannot load the characters of a Unicode version");
     known.freeze();
     return known;
   }();
@@ -172,7 +172,7 @@ std::string by_icu(const std::string& text, NormalForm form) {
   const icu::FilteredNormalizer2 normalizer(icu_form(form), known_characters());
   normalizer.normalizeUTF8(0, icu::StringPiece(text.data(), static_cast<int32_t>(text.size())),
                            sink, nullptr, status);
-  check_icu(status, "normalization");
+  check_icu(status, "cannot normalize a text");
   return out;
 }
 

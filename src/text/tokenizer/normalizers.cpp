@@ -1,4 +1,4 @@
-// Normalizers of a few lines each.
+// Small normalizers.
 #include <algorithm>
 
 #include "base/untrusted_text.h"
@@ -12,7 +12,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// A normalizer that is one function.
+/// A normalizer implemented by a function.
 template <typename F>
 class NormalizerFunction final : public Normalizer {
  public:
@@ -63,7 +63,7 @@ void strip_accent(char32_t c, std::string_view bytes, std::string& out) {
   if (!is_mark(c)) out += bytes;
 }
 
-/// The clean-up that SentencePiece's rule nmt_nfkc begins with.
+/// The cleanup at the beginning of SentencePiece's rule nmt_nfkc.
 void clean_nmt(char32_t c, std::string_view bytes, std::string& out) {
   const bool dropped = (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f ||
                        c == 0x8f || c == 0x9f;

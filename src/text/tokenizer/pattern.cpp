@@ -66,7 +66,8 @@ SplitBehavior read_behavior(const TokenizerNode& node, std::optional<SplitBehavi
 
 namespace {
 
-/// A match joins the stretch before it in the order of `stretches`, but not another match.
+/// Merges each match into the preceding stretch, in the order of `stretches`, unless that is a
+/// match.
 std::vector<Stretch> merge_matches(const std::vector<Stretch>& stretches) {
   std::vector<Stretch> out;
   bool after_match = false;

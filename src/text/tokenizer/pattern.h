@@ -1,4 +1,4 @@
-// Where a text is split, and what becomes of the places.
+// Patterns that split or replace text, and how matches are treated.
 #pragma once
 
 #include <optional>
@@ -21,11 +21,12 @@ struct Stretch {
 /// A fixed text or a regular expression: {"String": ...} or {"Regex": ...}.
 class Pattern {
  public:
-  static Pattern read(const TokenizerNode& node);  ///< the value of its "pattern"
+  static Pattern read(const TokenizerNode& node);  ///< reads the value of "pattern"
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Regex regex) : regex_(std::move(regex)) {}
   std::vector<Stretch> find(std::string_view text) const;
-  /// Returns the text with each match replaced. Throws as `limit` does if the result is too large.
+  /// Returns the text with each match replaced. Throws TextLimit::check()'s error if the result is
+  /// too large.
   std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
     return replace(text, find(text), by, limit);
   }
@@ -38,7 +39,7 @@ class Pattern {
   std::optional<Regex> regex_;
 };
 
-/// Each character for which `match` holds is a match of its own.
+/// Returns stretches in which each character that satisfies `match` is a separate match.
 template <typename F>
 std::vector<Stretch> find_characters(std::string_view text, F&& match);
 
@@ -46,7 +47,7 @@ enum class SplitBehavior { removed, isolated, merged_with_previous, merged_with_
 SplitBehavior read_behavior(const TokenizerNode& node,
                             std::optional<SplitBehavior> otherwise = std::nullopt);
 
-/// Appends the pieces that `stretches` make of `piece`.
+/// Splits `piece` into `stretches` and appends the resulting pieces.
 void split_piece(const Piece& piece, std::vector<Stretch> stretches, SplitBehavior behavior,
                  Pieces& out);
 

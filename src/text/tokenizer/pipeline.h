@@ -1,5 +1,5 @@
-// The steps from text to ids and back, as tokenizer.json names them:
-// normalizer -> pre-tokenizer -> model -> post-processor, and decoder. Each is immutable once made.
+// The steps from text to ids and back, named as in tokenizer.json:
+// normalizer -> pre-tokenizer -> model -> post-processor, and decoder. Each is immutable.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,12 @@ class Normalizer {
   virtual void normalize(NormalizedText& text) const = 0;
 };
 
-/// A part of the text on its way to the model.
+/// A part of the text before tokenization.
 struct Piece {
   std::string text;
-  std::size_t lead;  ///< leading bytes aligned to byte 0 of the whole text; above 0: the piece
-                     ///< begins the whole text
+  /// Leading bytes aligned to byte 0 of the whole text. If above 0, the piece begins the whole
+  /// text.
+  std::size_t lead;
 };
 
 /// The pieces of a text, in order.
@@ -53,17 +54,17 @@ class PreTokenizer {
   virtual void split(Piece piece, Pieces& out) const = 0;
 };
 
-/// Words and their ids, both ways.
+/// A bidirectional map between words and ids.
 class Vocabulary {
  public:
-  /// A word that is given again gets the later id.
+  /// Adds a word. A duplicate word gets the later id.
   void add(const std::string& word, std::int64_t id);
   std::optional<std::int64_t> id(std::string_view word) const;
-  /// Null for an unknown id.
+  /// Returns null for an unknown id.
   const std::string* word(std::int64_t id) const;
   std::size_t size() const { return ids_.size(); }
-  /// The ids of <0x00> to <0xFF>, which must all be there for those of `text`; false, and nothing
-  /// appended, when not.
+  /// Appends the ids of the byte tokens <0x00> to <0xFF> for each byte of `text`. Appends nothing
+  /// and returns false if the vocabulary lacks one of them.
   bool append_byte_tokens(std::string_view text, TokenIds& ids) const;
 
  private:
@@ -74,7 +75,7 @@ class Vocabulary {
   std::unordered_map<std::int64_t, std::string> words_;
 };
 
-/// Gives the ids of one piece, which is not empty.
+/// Tokenizes a piece of text that is not empty.
 class TokenModel {
  public:
   virtual ~TokenModel() = default;
@@ -85,19 +86,19 @@ class TokenModel {
   Vocabulary vocabulary_;
 };
 
-/// Adds the special tokens that frame a text.
+/// Adds the special tokens around a text.
 class PostProcessor {
  public:
   virtual ~PostProcessor() = default;
   virtual void process(TokenIds& ids) const = 0;
 };
 
-/// Tokens on their way to text: the text is all parts, one after the other.
+/// Text of tokens during decoding: the concatenation of `parts`.
 struct Decoding {
   std::vector<std::string> parts;
-  bool inside =
-      false;           ///< other text comes before: what is done at the begin of a text is left out
-  bool raw = false;    ///< bytes that are no UTF-8 stay as they are
+  /// Text precedes the parts, so steps for the beginning of a text do not apply.
+  bool inside = false;
+  bool raw = false;    ///< keep bytes that are not UTF-8
   bool fused = false;  ///< the parts were joined
   TextLimit limit = TextLimit::of(0);
 };
@@ -108,7 +109,8 @@ class TokenDecoder {
   virtual void decode(Decoding& text) const = 0;
 };
 
-// Of the object of tokenizer.json. `unsupported` naming the construct, or `corrupt`.
+// Create a step from its object in tokenizer.json. Throw `unsupported`, naming the construct, or
+// `corrupt`.
 std::unique_ptr<Normalizer> read_normalizer(const TokenizerNode& node);
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const TokenizerNode& node);
 std::unique_ptr<TokenModel> read_model(const TokenizerNode& node);

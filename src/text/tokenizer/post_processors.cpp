@@ -1,4 +1,4 @@
-// What frames the ids of one text. Pairs of texts are not encoded here.
+// Special tokens around the ids of a text. Pairs of texts are not supported.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/pipeline.h"
 
@@ -6,7 +6,7 @@ namespace anyaccel::llm {
 
 namespace {
 
-/// Ids before and after the text's own, which may stand there more than once.
+/// Ids before and after a text's ids.
 class Template final : public PostProcessor {
  public:
   /// Appends ids, or a placeholder for the text's own ids. Returns false if there are too many.
@@ -48,12 +48,12 @@ std::optional<TokenIds> special_ids(const TokenizerNode& node, const std::string
   const TokenizerNode tokens = node.child("special_tokens");
   const TokenizerNode token = tokens.child(name.c_str());
   const SortedJson* ids = token.array("ids");
-  if (!ids) token.corrupt("there are no ids");
+  if (!ids) token.corrupt("missing \"ids\"");
   TokenIds out;
   for (const SortedJson& id : *ids) {
     if (!id.is_number_integer() || id.get<double>() < 0 ||
         id.get<double>() > static_cast<double>(kMaxTokenId)) {
-      token.corrupt("an id belongs to no token");
+      token.corrupt("a token id is out of range");
     }
     out.push_back(id.get<std::int64_t>());
   }
@@ -68,7 +68,7 @@ std::unique_ptr<PostProcessor> read_template(const TokenizerNode& node) {
       if (!out->add(special_ids(node, part.child("SpecialToken").required_string("id"))))
         part.unsupported("a template with too many tokens");
     } else if (part.has("Sequence")) {
-      if (has_text) part.unsupported("a template that has its text twice");
+      if (has_text) part.unsupported("a template that contains its text twice");
       out->add(std::nullopt);
       has_text = true;
     } else {
@@ -102,7 +102,7 @@ std::unique_ptr<PostProcessor> read_post_processor(const TokenizerNode& node) {
   if (type == "Sequence") return std::make_unique<ProcessorSequence>(node);
   if (type == "TemplateProcessing") return read_template(node);
   if (type == "BertProcessing" || type == "RobertaProcessing") return read_frame(node);
-  if (type == "ByteLevel") {  // changes offsets alone, which we don't give
+  if (type == "ByteLevel") {  // changes only offsets, which we do not compute
     auto same = std::make_unique<Template>();
     same->add(std::nullopt);
     return same;

@@ -1,4 +1,4 @@
-// Pre-tokenizers of a few lines each.
+// Small pre-tokenizers.
 #include "base/untrusted_text.h"
 #include "text/tokenizer/factories.h"
 #include "text/tokenizer/pattern.h"
@@ -50,8 +50,8 @@ class SplitterSequence final : public PreTokenizer {
   std::vector<std::unique_ptr<PreTokenizer>> steps_;
 };
 
-/// Runs of word characters, and runs of what is neither those nor space: \w+|[^\w\s]+, all else
-/// removed.
+/// Finds \w+|[^\w\s]+, runs of word characters and runs of other characters; whitespace is marked
+/// as a match, to be removed.
 std::vector<Stretch> find_words(std::string_view text) {
   std::vector<Stretch> out;
   int last = 0;

@@ -1,5 +1,5 @@
-// SentencePiece's precompiled map of characters: a double array (darts-clone) over byte strings,
-// and the texts they become.
+// SentencePiece's precompiled character map: a double-array trie (darts-clone) over byte strings,
+// and their replacements.
 #include <algorithm>
 #include <optional>
 
@@ -89,7 +89,7 @@ class Precompiled final : public Normalizer {
     if (!bytes) node.corrupt("precompiled_charsmap is not base64");
     const std::size_t size = bytes->size() < 4 ? 0 : read_u32(*bytes, 0);
     if (bytes->size() < 4 || size % 4 != 0 || size > bytes->size() - 4) {
-      node.corrupt("precompiled_charsmap is cut short");
+      node.corrupt("precompiled_charsmap is truncated");
     }
     for (std::size_t at = 4; at < size + 4; at += 4) units_.push_back(read_u32(*bytes, at));
     texts_ = bytes->substr(size + 4);
@@ -106,7 +106,7 @@ class Precompiled final : public Normalizer {
       text.limit.check(out.size());
     };
     for (const std::string_view cluster : graphemes(text.text)) {
-      // As the library does: a short cluster becomes what its shortest known beginning becomes.
+      // Like the library: replace a short cluster by the mapping of its shortest known prefix.
       if (cluster.size() < 6) {
         if (const auto mapped = map(cluster)) {
           replace(cluster, *mapped);

@@ -23,7 +23,7 @@ std::size_t count_steps(const SortedJson& steps, const char* key) {
 void TokenizerNode::unsupported(const std::string& construct) const {
   throw Error(ErrorCode::unsupported, "load_tokenizer",
               {.what = source() + ": " + construct + " is not supported",
-               .hint = "give token ids with --prompt-ids"});
+               .hint = "pass token ids with --prompt-ids"});
 }
 
 void TokenizerNode::corrupt(const std::string& what) const {
@@ -32,7 +32,7 @@ void TokenizerNode::corrupt(const std::string& what) const {
 
 std::string TokenizerNode::required_string(const char* key) const {
   if (auto value = string(key)) return *value;
-  corrupt("there is no " + quoted_text(key));
+  corrupt("missing " + quoted_text(key));
 }
 
 std::string TokenizerNode::character(const char* key) const {
@@ -45,7 +45,7 @@ std::string TokenizerNode::character(const char* key) const {
 
 TokenizerNode TokenizerNode::child(const char* key) const {
   const SortedJson* value = object(key);
-  if (!value) corrupt("there is no " + quoted_text(key));
+  if (!value) corrupt("missing " + quoted_text(key));
   return {*value, source() + ", " + key};
 }
 
@@ -59,7 +59,7 @@ std::vector<TokenizerNode> TokenizerNode::steps(const char* key) const {
 
 std::vector<TokenizerNode> TokenizerNode::children(const char* key) const {
   const SortedJson* values = array(key);
-  if (!values) corrupt("there are no " + quoted_text(key));
+  if (!values) corrupt("missing " + quoted_text(key));
   std::vector<TokenizerNode> out;
   for (const SortedJson& value : *values) {
     const std::string place = source() + ", " + key + "[" + std::to_string(out.size()) + "]";

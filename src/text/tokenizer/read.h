@@ -11,24 +11,24 @@ namespace anyaccel::llm {
 
 inline constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 31) - 1;
 
-/// An object of tokenizer.json, with its place in the file for messages.
+/// An object of tokenizer.json, with its path in the file for messages.
 class TokenizerNode : public SortedJsonReader {
  public:
   TokenizerNode(const SortedJson& object, const std::string& place)
       : SortedJsonReader(object, place) {}
 
-  /// "(none)" without one.
+  /// Returns "(none)" if there is no type.
   std::string type() const { return string("type").value_or("(none)"); }
-  /// string() of a required key.
+  /// Like string(), for a required key.
   std::string required_string(const char* key) const;
   bool flag(const char* key, bool otherwise) const { return boolean(key).value_or(otherwise); }
-  /// A string of exactly one character.
+  /// Returns a string of exactly one character.
   std::string character(const char* key) const;
   TokenizerNode child(const char* key) const;
-  /// children() of a sequence step. Throws `unsupported` for more than kMaxSteps steps, including
-  /// nested ones.
+  /// Like children(), for a sequence of steps. Throws `unsupported` for more than kMaxSteps steps,
+  /// including nested ones.
   std::vector<TokenizerNode> steps(const char* key) const;
-  /// The objects in a required array.
+  /// Returns the objects in a required array.
   std::vector<TokenizerNode> children(const char* key) const;
 
   [[noreturn]] void unsupported(const std::string& construct) const;

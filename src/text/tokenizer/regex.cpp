@@ -1,6 +1,6 @@
 #include "text/tokenizer/regex.h"
 
-#define ONIG_ESCAPE_UCHAR_COLLISION  // ICU has a UChar, too
+#define ONIG_ESCAPE_UCHAR_COLLISION  // ICU defines UChar, too
 #include <oniguruma.h>
 
 #include <chrono>
@@ -14,10 +14,10 @@ namespace anyaccel::llm {
 
 namespace {
 
-constexpr unsigned kMatchStack = 1U << 22;      ///< entries, of some 32 bytes each
+constexpr unsigned kMatchStack = 1U << 22;      ///< entries of about 32 bytes each
 constexpr unsigned long kRetries = 50'000'000;  // per search
-// For all searches in a text, because each of them may come close to its limit. Real expressions
-// need a hundredth of this.
+// Time limit for all searches in a text, because each of them may come close to its own limit. Real
+// expressions need a hundredth of this time.
 constexpr std::chrono::seconds kTime{5};
 constexpr std::chrono::microseconds kTimePerByte{10};
 
@@ -93,15 +93,15 @@ std::vector<std::pair<std::size_t, std::size_t>> Regex::find_all(std::string_vie
   std::size_t searches = 0;
   while (from <= text.size()) {
     if (++searches % 16 == 0 && std::chrono::steady_clock::now() > until)
-      fail("it backtracks too far and takes too long");
+      fail("it backtracks too much and takes too long");
     const int code = onig_search_with_param(compiled_->regex, begin, end, begin + from, end,
                                             region.get(), ONIG_OPTION_NONE, limits.get());
     if (code == ONIG_MISMATCH) break;
     if (code < 0)
-      fail((backtracks(code) ? "it backtracks too far: " : "") + message_of(code, nullptr));
+      fail((backtracks(code) ? "it backtracks too much: " : "") + message_of(code, nullptr));
     const auto first = static_cast<std::size_t>(region->beg[0]),
                last = static_cast<std::size_t>(region->end[0]);
-    if (first == last && last == last_end) {  // an empty match right after a match is none
+    if (first == last && last == last_end) {  // ignore an empty match at the end of the last one
       from += from < text.size() ? utf8_front(text.substr(from)).length : 1;
       continue;
     }

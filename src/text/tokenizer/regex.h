@@ -9,11 +9,11 @@
 
 namespace anyaccel::llm {
 
-/// Thread-safe once made.
+/// Thread-safe after construction.
 class Regex {
  public:
-  /// Throws `corrupt` with Oniguruma's message for an invalid expression. `source` is its place,
-  /// for errors here and in find_all().
+  /// Throws `corrupt` with Oniguruma's message for an invalid expression. Errors here and in
+  /// find_all() name `source`, the expression's location.
   Regex(const std::string& pattern, const std::string& source);
 
   /// Returns begin and end of all matches in valid UTF-8, from left to right, without overlap.

@@ -13,8 +13,8 @@ inline constexpr std::size_t kMaxSteps = 64;
 
 class TextLimit {
  public:
-  /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. NFKC, the
-  /// greediest of the usual steps, turns one byte into at most 11, and ByteLevel into 2.
+  /// Limit for the expansion of a text of `bytes` bytes: 32 times its size plus `more`. Of the
+  /// usual steps, NFKC expands most, one byte to at most 11. ByteLevel expands it to 2.
   static TextLimit of(std::size_t bytes, std::size_t more = std::size_t{64} << 10) {
     return TextLimit(std::min(more + 32 * bytes, kMost));
   }

@@ -22,7 +22,7 @@ constexpr std::array<Kind, 256> kKinds = [] {
   return kinds;
 }();
 
-/// Scans a text for runs of characters of one kind.
+/// Scans a text for runs of characters of the same kind.
 class Scan {
  public:
   explicit Scan(std::string_view text) : text_(text) {}

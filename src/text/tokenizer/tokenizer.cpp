@@ -101,7 +101,7 @@ std::vector<std::int64_t> Tokenizer::encode_up_to(std::string_view text,
   const auto framing = static_cast<std::int64_t>(frame.size());
   if (max_tokens < framing) {
     throw Error(ErrorCode::invalid_argument, "Tokenizer::encode_up_to",
-                {.what = "there is no room for the tokens that frame a text",
+                {.what = "max_tokens is too small for the special tokens around a text",
                  .got = std::to_string(max_tokens),
                  .want = "at least " + std::to_string(framing)});
   }
@@ -117,8 +117,8 @@ std::optional<std::string> Tokenizer::Data::token(std::int64_t id, bool specials
   if (const AddedToken* one = added.find(id))
     return one->special && !specials ? std::nullopt : std::optional(one->text);
   if (const std::string* word = model->vocabulary().word(id)) return *word;
-  if (id >= 0 && id <= kMaxDecodedId)
-    return std::nullopt;  // models have rows for ids that their tokenizer does not define
+  // Models may have embedding rows for ids that the tokenizer does not define.
+  if (id >= 0 && id <= kMaxDecodedId) return std::nullopt;
   throw Error(ErrorCode::invalid_argument, "Tokenizer::decode",
               {.what = "token id out of range",
                .got = std::to_string(id),

@@ -18,9 +18,8 @@ bool in_category(char32_t c, std::uint32_t mask) {
   return (U_GET_GC_MASK(static_cast<UChar32>(c)) & mask) != 0;
 }
 
-// The `tokenizers` library reads several tables of its own, of other versions of Unicode than
-// ICU's: what is newer than a table is not in its categories. Where a category was changed since,
-// the character is named.
+// The `tokenizers` library has its own tables, of other Unicode versions than ICU's. Exclude
+// characters that are newer than a table, and list those whose category has changed since.
 constexpr int kCategories = 8;  // crate unicode_categories
 constexpr int kMarks = 9;       // crate unicode-normalization-alignments: marks
 
@@ -105,7 +104,7 @@ std::vector<std::string_view> graphemes(std::string_view text) {
       utext_close);
   if (!breaks) status = U_MISSING_RESOURCE_ERROR;
   if (U_SUCCESS(status)) ubrk_setUText(breaks.get(), source.get(), &status);
-  check_icu(status, "grapheme clusters");
+  check_icu(status, "cannot find grapheme clusters");
   std::int32_t begin = 0;
   for (std::int32_t end = ubrk_next(breaks.get()); end != UBRK_DONE;
        end = ubrk_next(breaks.get())) {

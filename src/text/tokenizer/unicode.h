@@ -11,11 +11,11 @@ namespace anyaccel::llm {
 
 bool is_whitespace(char32_t c);       ///< property White_Space
 bool is_word(char32_t c);             ///< \w of Rust's regex
-bool is_punctuation(char32_t c);      ///< category P, and ASCII's other symbols
+bool is_punctuation(char32_t c);      ///< category P and all ASCII symbols
 bool is_numeric(char32_t c);          ///< category N
 bool is_mark(char32_t c);             ///< category M
 bool is_mark_nonspacing(char32_t c);  ///< category Mn
-bool is_other(char32_t c);            ///< category C, but for what is unassigned
+bool is_other(char32_t c);            ///< category C except unassigned characters
 bool is_cjk(char32_t c);              ///< BERT's ranges of Chinese characters
 
 /// Appends the character in lower case, regardless of its neighbors, like Rust's
@@ -24,7 +24,7 @@ void append_lowercase(std::string& out, char32_t c);
 /// Returns valid UTF-8 with each character in lower case.
 ANYACCEL_API std::string lowercase(std::string_view text);
 
-/// The text's grapheme clusters, in order. Views into `text`.
+/// Returns the text's grapheme clusters, in order, as views into `text`.
 std::vector<std::string_view> graphemes(std::string_view text);
 
 }  // namespace anyaccel::llm

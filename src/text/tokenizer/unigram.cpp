@@ -1,4 +1,4 @@
-// Unigram: of all ways to cut a text into known pieces the one with the highest sum of scores.
+// Unigram: of all segmentations into known pieces, chooses the one with the highest sum of scores.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,11 +16,12 @@ namespace {
 
 constexpr double kUnknownPenalty = 10.0;
 
-/// The number as the `tokenizers` library has it, whose JSON reader scales the digits, as an
-/// integer of 64 bits, by a power of ten in double: up to a unit in the last place from the nearest
-/// one. Cuts whose sums of scores are equal but for that are common.
+/// Reproduces how the JSON reader of the `tokenizers` library rounds: it multiplies the digits, a
+/// 64-bit integer, by a power of ten in double precision. The result may differ from the nearest
+/// double by one unit in the last place, which decides between segmentations with otherwise equal
+/// scores.
 double as_read_by_tokenizers(double nearest) {
-  char text[32];  // the shortest digits, which are those that files have: d.ddde+xx
+  char text[32];  // shortest digits, as in the files: d.ddde+xx
   const auto end =
       std::to_chars(text, text + sizeof text, std::abs(nearest), std::chars_format::scientific).ptr;
   const char* const mark = std::find(text, end, 'e');
@@ -46,7 +47,7 @@ class Unigram final : public TokenModel {
 
  private:
   struct Word {
-    std::string_view text;  ///< of the vocabulary
+    std::string_view text;  ///< view into the vocabulary
     std::int64_t id;
   };
   struct Best {
@@ -91,7 +92,8 @@ void Unigram::known_from(std::string_view text, std::size_t begin, std::vector<B
                          bool& single) const {
   const std::size_t character = utf8_front(text.substr(begin)).length;
   auto low = words_.begin(), high = words_.end();
-  // Narrows the sorted range byte by byte; a piece that ends here stands first in it.
+  // Narrow the sorted range byte by byte. A piece that ends at this depth is the first in the
+  // range.
   for (std::size_t depth = 0; low != high && begin + depth < text.size(); ++depth) {
     const auto next = static_cast<unsigned char>(text[begin + depth]);
     const auto byte_of = [&](const Word& word) {
@@ -125,8 +127,8 @@ void Unigram::tokenize(std::string_view piece, TokenIds& ids) const {
     }
     begin = next;
   }
-  std::vector<std::pair<std::size_t, std::size_t>>
-      spans;  // from the end; neighbours that are unknown are one
+  // From the end; adjacent unknown spans are joined.
+  std::vector<std::pair<std::size_t, std::size_t>> spans;
   bool joins = false;
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) {
     if (joins && best[end].unknown) {

@@ -7,7 +7,7 @@
 namespace anyaccel::llm {
 
 Utf8Character utf8_front(std::string_view text) {
-  // No character has more than 4 bytes, so the macro's lengths stay small whatever the text's is.
+  // A character has at most 4 bytes. Pass no more, because the macro's lengths are `int`.
   const int size = static_cast<int>(std::min<std::size_t>(text.size(), 4));
   const char* bytes = text.data();
   int next = 0;

@@ -10,20 +10,20 @@
 namespace anyaccel::llm {
 
 struct Utf8Character {
-  char32_t code;       ///< U+FFFD for bytes that are no UTF-8
+  char32_t code;       ///< U+FFFD for invalid bytes
   std::size_t length;  ///< bytes, at least 1
   bool valid;
 };
 
-/// The first character of a text that is not empty. Bytes that are no UTF-8 count in runs as Python
-/// and Rust replace them.
+/// Returns the first character of a non-empty text. Groups invalid bytes like Python and Rust do
+/// when they replace them.
 Utf8Character utf8_front(std::string_view text);
 
 void append_utf8(std::string& out, char32_t code);
 
 bool is_utf8(std::string_view text);
 
-/// The text with U+FFFD for what is no UTF-8, as bytes.decode(errors="replace") of Python does.
+/// Replaces invalid bytes with U+FFFD, like Python's bytes.decode(errors="replace").
 ANYACCEL_API std::string utf8_lossy(std::string_view text);
 
 /// Calls `f(character, its bytes)` for each character.

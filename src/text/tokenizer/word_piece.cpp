@@ -1,4 +1,4 @@
-// WordPiece: the longest known beginning of a word, again and again; and WordLevel: whole words.
+// WordPiece (repeatedly takes the longest known prefix of a word) and WordLevel (whole words).
 #include "anyaccel/error.h"
 #include "base/untrusted_text.h"
 #include "text/tokenizer/aho_corasick.h"
@@ -43,8 +43,8 @@ class WordPiece final : public TokenModel {
   }
 
  private:
-  /// Appends the ids of the whole piece; false if the vocabulary lacks a part of it. Takes time in
-  /// proportion to the piece.
+  /// Appends the ids of the whole piece. Returns false if the vocabulary lacks a part of it. Takes
+  /// linear time.
   bool cut(std::string_view piece, TokenIds& ids) const {
     const std::vector<FoundWord> first = first_.find(piece);
     if (first.empty() || first.back().begin != 0) return false;

@@ -39,7 +39,7 @@ TEST(Checkpoint, BadIndex) {
   for (const char* name : {"../one.safetensors", "/etc/passwd", "..", ".", ""}) {
     folder.write("model.safetensors.index.json",
                  R"({"weight_map":{"a":")" + std::string(name) + "\"}}");
-    EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "bad file name");
+    EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "invalid file name");
   }
   folder.write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
   EXPECT_ERROR(Checkpoint(folder.path()), corrupt, "lacks tensor \"b\"");

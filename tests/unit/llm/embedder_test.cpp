@@ -105,7 +105,7 @@ TEST(Embedder, Errors) {
                "truncation_side is not supported; got \"left\"");
   folder.write("tokenizer_config.json", R"({"model_max_length": 1})");
   EXPECT_ERROR(Embedder::load(folder.path()).embed({"a"}), invalid_argument,
-               "no room for the tokens that frame a text");
+               "max_tokens is too small for the special tokens around a text");
   folder.write("tokenizer_config.json", "{}");
   std::string config = kBertConfig;
   folder.write("config.json",

@@ -131,10 +131,10 @@ TEST(ParallelPlan, Rules) {
   EXPECT_FALSE(whole.feed_forward);
   EXPECT_EQ(whole.local.intermediate_size, 50);
   EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::row}}), invalid_argument,
-               "weight model.layers.0.mlp.up_proj.weight cannot be split so; got row");
+               "weight model.layers.0.mlp.up_proj.weight does not support this style; got row");
   EXPECT_ERROR(make_plan(config, shapes, 0, 2, {{"*up_proj*", ShardStyle::replicated}}),
                invalid_argument,
-               "weight model.layers.0.mlp.down_proj.weight is not split as the others");
+               "weight model.layers.0.mlp.down_proj.weight is not split like the other");
 }
 
 // Fails if a pattern matches too much or too little, or one with many stars takes forever.
@@ -161,7 +161,7 @@ TEST(ParallelPlan, TooManyRanks) {
   EXPECT_ERROR(
       make_plan(grouped(4, 2), {{"model.layers.0.self_attn.q_proj.weight", {32, 32}}}, 0, 5),
       invalid_argument,
-      "weight model.layers.0.self_attn.q_proj.weight has nothing for some of the ranks; got 5 "
+      "weight model.layers.0.self_attn.q_proj.weight is too small for this number of ranks; got 5 "
       "ranks");
 }
 

@@ -69,14 +69,14 @@ TEST(Safetensors, DamagedFiles) {
   expect_corrupt(std::string(8, '\xff'), "header does not fit");
   expect_corrupt(with_header(kOne, 7), "wrong length");
   expect_corrupt(with_header(kOne, 9), "wrong length");
-  expect_corrupt(with_header("[1]", 0), "no JSON object");
+  expect_corrupt(with_header("[1]", 0), "not a JSON object");
   expect_corrupt(with_header("{\"a\":", 0), "not valid JSON");
   expect_corrupt(with_header(std::string(50, '['), 0), "too deep");
   expect_corrupt(with_header(R"({"a":3})", 0), "malformed");
   expect_corrupt(with_header(R"({"a":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", 8),
                  "F31");
   expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8),
-                 "bad shape");
+                 "invalid shape");
   expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8),
                  "12 bytes");
   expect_corrupt(with_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8),
@@ -84,7 +84,7 @@ TEST(Safetensors, DamagedFiles) {
   expect_corrupt(
       with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
                   0),
-      "impossible shape");
+      "shape whose size overflows");
   expect_corrupt(with_header(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
                              R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})",
                              6),

@@ -151,11 +151,11 @@ TEST(Chat, OutsideTheSubset) {
   EXPECT_ERROR(render("{% endfor %}"), corrupt, "endfor");
   EXPECT_ERROR(render("{% break %}"), corrupt, "break");
   EXPECT_ERROR(render("\n{{ raise_exception('No ' ~ 1) }}"), invalid_argument,
-               "line 2: the model's template refuses these messages: No 1");
+               "line 2: the model's template rejects these messages: No 1");
   EXPECT_ERROR(render("{{ x.y }}"), invalid_argument, "\"x\" is undefined");
   EXPECT_ERROR(render("{{ 1 // 0 }}"), invalid_argument, "zero");
   EXPECT_ERROR(render("{{ 'a' + 1 }}"), invalid_argument, "str + int");
-  EXPECT_ERROR(render("{{ messages[0]._x }}"), invalid_argument, "not safe");
+  EXPECT_ERROR(render("{{ messages[0]._x }}"), invalid_argument, "unsafe");
 }
 
 // Fails if a hostile template exhausts the stack or memory, or runs forever.
@@ -172,7 +172,7 @@ TEST(Chat, Limits) {
   EXPECT_ERROR(render(many("{% if 1 %}", 500)), corrupt, "too deep");
   EXPECT_ERROR(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), unsupported, "depth");
   const std::string loops = many("{% for i in range(100000) %}", 5);
-  EXPECT_ERROR(render(loops + many("{% endfor %}", 5)), unsupported, "more than is allowed");
+  EXPECT_ERROR(render(loops + many("{% endfor %}", 5)), unsupported, "exceeds the limit");
   EXPECT_ERROR(render("{% for i in range(99999) %}" + many("{{ i == i }}", 99) + "{% endfor %}"),
                unsupported, "steps");
   EXPECT_ERROR(render("{% set n = namespace(x='a') %}{% for i in range(99) %}{% set n.x = n.x + "
@@ -185,7 +185,7 @@ TEST(Chat, Limits) {
   EXPECT_ERROR(render("{% set n = namespace() %}{% set n.n = n %}"), unsupported, "namespace");
   EXPECT_ERROR(render("{% set n = namespace(x=[1]) %}{% for i in range(90) %}{% set n.x = [n.x, "
                       "n.x] %}{% endfor %}{{ n.x }}"),
-               unsupported, "more than is allowed");
+               unsupported, "exceeds the limit");
 }
 
 // Fails if the template or a token is looked up elsewhere than in transformers.

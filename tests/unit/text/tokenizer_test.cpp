@@ -102,7 +102,7 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect(R"({"model":{"type":"Unigram","vocab":[["a",-1]],"unk_id":1}})", "unk_id");
   expect(R"({"model":{"type":"Unigram","vocab":[["a"]]}})", "malformed piece");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="}})",
-         "cut short");
+         "truncated");
   expect("{" + model + R"(,"normalizer":{"type":"Precompiled","precompiled_charsmap":"?"}})",
          "base64");
   expect("{" + model +
@@ -114,7 +114,7 @@ TEST(Tokenizer, CorruptIsNamed) {
   expect(
       "{" + model +
           R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x"}}],"special_tokens":{}}})",
-      "there is no \"x\"");
+      "missing \"x\"");
 }
 
 // Fails if an error about a file's text prints all of it, or its control characters.
@@ -165,7 +165,7 @@ TEST(Tokenizer, BacktrackingIsNamed) {
   const auto tokenizer = Tokenizer::load(folder.path());
   const std::string text(5000, 'a');
   EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "tokenizer.json, pre_tokenizer");
-  EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "backtracks too far");
+  EXPECT_ERROR(tokenizer.encode(text), invalid_argument, "backtracks too much");
 }
 
 // Fails if a precompiled character map is misread. This one has one entry, which maps "A" to "a".
@@ -208,8 +208,9 @@ TEST(Tokenizer, EncodeUpTo) {
   EXPECT_EQ(framed.encode_up_to("a b a b", 6), framed.encode("a b a b"));
   EXPECT_EQ(framed.encode_up_to("a b a b", 5), Ids({3, 0, 1, 0, 4}));
   EXPECT_EQ(framed.encode_up_to("a b", 2), Ids({3, 4}));
-  EXPECT_ERROR(framed.encode_up_to("a", 1), invalid_argument,
-               "no room for the tokens that frame a text; got 1, want at least 2");
+  EXPECT_ERROR(
+      framed.encode_up_to("a", 1), invalid_argument,
+      "max_tokens is too small for the special tokens around a text; got 1, want at least 2");
   EXPECT_EQ(Tokenizer::bytes().encode_up_to("abc", 2), Ids({97, 98}));
   EXPECT_TRUE(Tokenizer::bytes().encode_up_to("abc", 0).empty());
 }

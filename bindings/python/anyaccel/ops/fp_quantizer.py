@@ -53,7 +53,7 @@ def get_scales(out, num_groups):
         return out.new_empty((0, 1), dtype=torch.float32)
     rows = out.reshape(num_groups, -1)
     if rows.shape[1] < 4:
-        raise ValueError(f"[fp_quantizer_get_scales] rows without a scale; got {rows.shape[1]} bytes, want 4 or more")
+        raise ValueError(f"[fp_quantizer_get_scales] the rows contain no scale; got {rows.shape[1]} bytes, want 4 or more")
     steps = rows[:, -4:]
     in_place = steps.storage_offset() % 4 == 0 and steps.stride(1) == 1 and (steps.stride(0) % 4 == 0 or num_groups == 1)
     return (steps if in_place else steps.contiguous()).view(torch.float32)
