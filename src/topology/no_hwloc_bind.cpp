@@ -1,4 +1,4 @@
-// Binding of builds without hwloc: CPUs only.
+// Binds without hwloc: CPUs only.
 #include <sched.h>
 
 #include <cerrno>
