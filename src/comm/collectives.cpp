@@ -1,5 +1,5 @@
-// Each operation of c10d in terms of Staging and the host backend. Operations that only move data
-// treat it as bytes, so every dtype works.
+// Implements each c10d operation with Staging and the host backend. Operations that only move data
+// treat it as bytes, so they work for every dtype.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"
@@ -31,7 +31,7 @@ bool reducible(c10::ScalarType type) {
 at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
                                       c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
-  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison refuses UNUSED
+  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison rejects UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise =
@@ -60,7 +60,7 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
     };
   }
   if (average) reduce = c10d::ReduceOp::SUM;
-  // As NCCL: the sum of truths is truth when one is.
+  // As in NCCL, the sum of booleans is their logical OR.
   if (type == c10::kBool && kind == c10d::ReduceOp::SUM) reduce = c10d::ReduceOp::MAX;
   return c10::isComplexType(type) ? at::view_as_real(host) : host;
 }
@@ -100,8 +100,8 @@ StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::Reduc
   const auto use = options.rootRank == rank_ ? Use::read_and_write : Use::read;
   const auto& tensor = only(op.name, tensors);
   auto host = add_reduced(op, tensor, to.reduceOp, use);
-  // gloo leaves partial sums in what it is given; a host tensor of another rank than the root stays
-  // as it is.
+  // gloo leaves partial sums in its input, but a host tensor must not change on ranks other than
+  // the root.
   if (use == Use::read && tensor.device().is_cpu()) host = host.clone();
   op.posts.push_back([host, to](c10d::Backend& gloo) {
     Tensors list{host};
@@ -277,7 +277,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
                                                     std::vector<int64_t>& input_splits,
                                                     const c10d::AllToAllOptions& options) {
   auto op = operation("all_to_all_single", OpType::ALLTOALL_BASE);
-  // Rows of tensors become bytes.
+  // Converts splits in rows to splits in bytes.
   const auto in_bytes = [&](const at::Tensor& tensor, const std::vector<int64_t>& splits) {
     const auto rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     auto sizes = splits;
@@ -315,7 +315,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   auto op = operation("all_to_all", OpType::ALLTOALL);
   check_lists(op.name, {outputs}, {at::Tensor()});
   check_lists(op.name, {inputs}, {at::Tensor()});
-  // One exchange of bytes: every rank packs what it has for the others behind each other.
+  // A single exchange of bytes: every rank concatenates its parts for the others.
   auto packed = std::make_shared<std::pair<at::Tensor, at::Tensor>>();
   auto to = std::make_shared<std::vector<int64_t>>();
   auto from = std::make_shared<std::vector<int64_t>>();
@@ -391,7 +391,7 @@ StagedBackend::WorkPtr StagedBackend::recvAnysource(Tensors& tensors, int tag) {
 StagedBackend::WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   auto op = operation("barrier", OpType::BARRIER);
   op.posts.push_back([options](c10d::Backend& gloo) { return gloo.barrier(options); });
-  // What the program gave the devices before counts as done, too.
+  // The barrier also waits for work that the program has queued on the devices.
   get_accelerator().synchronize();
   return run(std::move(op));
 }

@@ -1,5 +1,5 @@
-// Groups and backends by name. The only source that sees gloo.
-// A CPU build of LibTorch has gloo; its headers do not say so.
+// Creates groups and backends by name. The only source that includes gloo. CPU builds of LibTorch
+// have gloo, but their headers do not define USE_C10D_GLOO.
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
@@ -31,11 +31,13 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: groups may outlive static destruction
+  static auto* instance =
+      new Registry;  // never destroyed, because groups may outlive static destruction
   return *instance;
 }
 
-/// Connects to the other ranks over the interface of GLOO_SOCKET_IFNAME, or the host's name.
+/// Connects to the other ranks over the interface in GLOO_SOCKET_IFNAME, or that of the host's
+/// name.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout) {
   survive_closed_connections();
@@ -98,7 +100,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
       factory = found->second;
   }
   if (factory) return factory(store, options);
-  // An accelerator with memory of its own wants its vendor's oneCCL, or what stages.
+  // Only for the CPU: accelerators with their own memory need the vendor's oneCCL or staging.
   if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {
     auto gloo = make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank,
                           options.size, options.timeout);
@@ -130,7 +132,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   if (host_too) {
     group->setBackend(c10::kCPU, kType, backend);
   } else {
-    // A second backend of one type would not be looked at.
+    // c10d ignores a second backend with the same type, so this one is registered as GLOO.
     group->setBackend(
         c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
         make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));

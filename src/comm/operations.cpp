@@ -1,12 +1,12 @@
-// The functions of a ProcessGroup: through shared memory where the tensor and the group have it,
-// else through the backend.
+// The operations of ProcessGroup. They use shared memory if the tensor and the group support it,
+// otherwise the backend.
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// LibTorch 2.13 has other names for some, which 2.11 does not know.
+// LibTorch 2.13 renamed some functions; 2.11 does not have the new names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {
@@ -26,7 +26,7 @@ c10d::ReduceOp for_backend(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-/// The first dimension times or through the number of ranks.
+/// Sizes of the gathered tensor: the first dimension times the number of ranks.
 std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
   auto sizes = input.sizes().vec();
   if (sizes.empty()) sizes.push_back(1);
@@ -91,7 +91,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const 
 
 namespace {
 
-/// What all_reduce() posts on a backend.
+/// The call that posts an all-reduce on a backend.
 auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};
@@ -178,7 +178,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    // In rows of ranks, whatever the shapes are.
+    // As one row per rank, for any shapes.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;

@@ -1,5 +1,5 @@
-// How a group is made ready, and how its functions reach shared memory or the backend; what they
-// are: operations.cpp.
+// Sets up a group and chooses between shared memory and the backend. The operations are in
+// operations.cpp.
 #include "comm/process_group.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -66,7 +66,7 @@ std::string ProcessGroup::Impl::own_obstacle() const {
   }
 }
 
-/// One rank's obstacle is everybody's: all must go the same way.
+/// The first obstacle of any rank applies to all ranks, because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "there is one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
@@ -107,7 +107,8 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
     const std::lock_guard lock(executor_mutex_);
     last = last_queued_;
   }
-  // Its error is told to who waits for it; the group then has it for this call too.
+  // Its error is reported to the caller that waits for it. The group then reports it for this call
+  // too.
   if (last) try {
       last->wait();
     } catch (...) {
@@ -117,7 +118,7 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
 
 namespace {
 
-/// What the group's thread does: a promise that more than one may wait for.
+/// A task of the group's thread. Several threads may wait for it.
 class InMemory final : public Work::State {
  public:
   bool done() const override {
@@ -153,7 +154,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tenso
   return state;
 }
 
-/// A forked child has no such thread to end.
+/// In a forked child, the executor's thread does not exist and cannot be joined.
 ProcessGroup::Impl::~Impl() {
   if (::getpid() != process_) static_cast<void>(executor_.release());
 }
@@ -185,7 +186,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
     of_job.push_back(ranks[place]);
   }
   {
-    // Its ranks count alike, whatever groups others make meanwhile.
+    // Numbers groups per set of ranks, so the ranks agree even if others create groups meanwhile.
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }

@@ -1,4 +1,4 @@
-// How the ranks of a job find each other.
+// Rendezvous of a job's ranks.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -31,7 +31,7 @@ int number(const std::optional<int>& given, const char* variable, long least,
                        "world_size and store"});
 }
 
-/// torch's own names for what torchrun says, so that each of its attempts is a job of its own.
+/// Uses the same keys as torch under torchrun, so that each restart is a separate job.
 c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
                                                 std::chrono::milliseconds timeout) {
   const auto address = env("MASTER_ADDR");
@@ -60,7 +60,7 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   }
 }
 
-/// Every rank on device 0 is the usual mistake.
+/// Selects the device by LOCAL_RANK. Otherwise every rank would use device 0, a common mistake.
 void choose_device() {
   auto& accelerator = get_accelerator();
   const auto local_rank = env_int("LOCAL_RANK", 0, std::numeric_limits<int>::max());
@@ -71,7 +71,7 @@ void choose_device() {
 }  // namespace
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  // A launcher that sets one of them sets all.
+  // A launcher that sets one of these variables sets all of them.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
   const int size =
       number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);

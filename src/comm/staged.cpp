@@ -1,4 +1,4 @@
-// How operations run, and what their arguments must be; what each one is: collectives.cpp.
+// Runs operations and checks their arguments. The operations are in collectives.cpp.
 #include "comm/staged.h"
 
 #include <ATen/core/ivalue.h>
@@ -18,7 +18,7 @@ StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
   source_rank_ = source_rank;
-  // A future records events on the current streams, which must then be behind the copies.
+  // A future records events on the current streams, so these must wait for the copies first.
   auto& accelerator = get_accelerator();
   std::vector<std::unique_ptr<DeviceGuard>> guards;
   for (const auto& [index, event] : done_) {
@@ -50,7 +50,7 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const Group
 
 StagedBackend::~StagedBackend() {
   if (::getpid() != process_) {
-    // A forked child has no such threads to end.
+    // A forked child does not have these threads, so they cannot be joined.
     collectives_.release();
     messages_.release();
     for (auto& waiter : waiters_) waiter.thread.detach();
@@ -105,8 +105,8 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Sends and receives are posted in their order and waited for side by side: one may well depend on
-/// a later one.
+/// Sends and receives are posted in order but awaited concurrently, because one may depend on a
+/// later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);
   join_finished(/*all=*/false);
@@ -146,7 +146,7 @@ void StagedBackend::join_finished(bool all) {
   for (auto& waiter : finished) waiter.thread.join();
 }
 
-/// gloo's errors in our form.
+/// Converts gloo's exceptions to Error.
 std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr error) const {
   try {
     std::rethrow_exception(error);

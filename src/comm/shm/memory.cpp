@@ -27,8 +27,8 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;  // between making a file and holding it, where one cannot be made without a name
-constexpr int kMaking = 1 << 20;  // the place that the maker of a file holds, beyond those of ranks
+    60;  // time between creating and locking a file that cannot be created without a name
+constexpr int kMaking = 1 << 20;  // lock offset for the creator of a file, above those of ranks
 
 std::string mib(unsigned long long bytes) {
   return std::to_string((bytes + 1048575) / 1048576) + " MiB";
@@ -43,7 +43,7 @@ std::string mib(unsigned long long bytes) {
                        "ANYACCEL_SHM_DIR"});
 }
 
-/// Closes on every way out, unless released.
+/// Closes the descriptor unless it was released.
 struct Descriptor {
   int number;
   explicit Descriptor(int descriptor) : number(descriptor) {}
@@ -55,7 +55,7 @@ struct Descriptor {
   int release() { return std::exchange(number, -1); }
 };
 
-/// Makes all pages now.
+/// Allocates all pages immediately.
 void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   int error;
   do error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
@@ -63,8 +63,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// A lock of an open file, not of a process: other descriptors of the file, opened and closed by
-/// whatever part of the process, do not take it away.
+/// A lock that belongs to the open file, not to the process. Closing another descriptor of the file
+/// anywhere in the process does not release it.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -78,8 +78,8 @@ std::string path_of(int descriptor) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
 }
 
-/// A file without a name in a folder of this machine, or with one where the file system cannot do
-/// that.
+/// Creates a file without a name in a local folder, or with a name if the file system does not
+/// support unnamed files.
 int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
@@ -114,14 +114,14 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
   struct statvfs mount {};
   if (::fstatvfs(descriptor, &mount) != 0) return;
   const auto free = static_cast<unsigned long long>(mount.f_bavail) * mount.f_frsize;
-  // A mount without a limit says 0 blocks.
+  // A mount without a size limit reports 0 blocks.
   if (mount.f_blocks != 0 && free < bytes) too_small(folder, mib(free) + " free", bytes);
 }
 
 }  // namespace
 
-/// All memory of this process. A forked child lets go of what it inherited: an open or mapped file
-/// would hold the places of a dead parent.
+/// All shared memory of this process. A forked child releases what it inherited, because an open or
+/// mapped file would keep the places of a dead parent locked.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;
@@ -227,7 +227,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
   std::string path;
   Descriptor made(make_file(folder, path));
   try {
-    // Held before it has a name: nobody takes it for a leftover.
+    // Locked before it gets a name, so that no process removes it as a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,
@@ -266,8 +266,8 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   return {made.release(), path, bytes, false};
 }
 
-// The system takes the lock back when the process ends: no reused process id can keep it, and it is
-// seen from another process namespace.
+// The system releases the lock when the process ends, so a reused process number cannot keep it.
+// The lock is also visible from other PID namespaces.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
@@ -277,7 +277,7 @@ void Memory::hold(int place) const {
 
 bool Memory::held_by_another(int place) const noexcept {
   auto lock = place_lock(place);
-  // When the system does not answer, nobody is called dead.
+  // If the query fails, assume that the rank is alive.
   return ::fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -294,7 +294,7 @@ void remove_leftovers(const std::string& folder) noexcept {
       continue;
     const Descriptor file(::openat(folder_number, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct flock lock {};
-    lock.l_type = F_WRLCK;  // the whole file
+    lock.l_type = F_WRLCK;  // covers the whole file
     if (file.number >= 0 && ::fcntl(file.number, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
       ::unlinkat(folder_number, entry->d_name, 0);
   }
@@ -312,7 +312,7 @@ bool is_local(unsigned long type) noexcept {
     case 0xf2f52010:  // f2fs
     case 0xca451a4e:  // bcachefs
     case 0x2fc12fc1:  // zfs
-    case 0x794c7630:  // overlayfs, whose upper folder cannot be on NFS
+    case 0x794c7630:  // overlayfs, whose upper directory cannot be on NFS
       return true;
     default: return false;
   }
