@@ -21,7 +21,7 @@ at::Tensor empty_pinned(const at::Tensor& like) {
   try {
     return empty(like.sizes(), options.pinned_memory(true));
   } catch (const c10::Error&) {
-    return empty(like.sizes(), options);  // not every device has an allocator for it
+    return empty(like.sizes(), options);  // not every device has a pinned-memory allocator
   }
 }
 
@@ -33,8 +33,8 @@ void require_memory(const at::Tensor& tensor) {
                  .want = "a dense tensor on the host or a device"});
 }
 
-/// The tensor that input and output use. What is written is copied here now, on a device behind the
-/// work of its current stream.
+/// The tensor used for I/O. Data to be written is copied now; on a device, after the work in its
+/// current stream.
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct =
       tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
@@ -130,7 +130,7 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
 }
 
 void AsyncIOHandle::close() {
-  std::shared_ptr<Engine> last;  // goes at the end, whatever is thrown
+  std::shared_ptr<Engine> last;  // destroyed last, even if a statement throws
   {
     const std::lock_guard lock(mutex_);
     if (engine_ == nullptr) return;
@@ -165,11 +165,11 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor,
   auto file = open();
   out.path = file->path();
   out.offset = offset;
-  // Writes do not change the memory; the engine has one pointer for both.
+  // A write only reads the memory, but the engine uses one pointer type for both directions.
   auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr())
                                           : host.mutable_data_ptr());
-  // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this
-  // is under way.
+  // Keep the storage and not the tensor, which may get another storage (`tensor.data = ...`) during
+  // the transfer.
   out.request = out.engine->start({.file = std::move(file),
                                    .write = write,
                                    .memory = memory,
@@ -192,13 +192,13 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
     pending_.push_back(std::move(operation));
     return 0;
   }
-  // As DeepSpeed's: what was begun before is finished and counted too.
+  // Like DeepSpeed, also finish and count the operations that were started before.
   std::int64_t before = 0;
   std::exception_ptr earlier;
   try {
     before = wait();
   } catch (...) {
-    earlier = std::current_exception();  // what was begun here is not left running
+    earlier = std::current_exception();  // the operation started here must not be left running
   }
   operation.finish();
   if (earlier) std::rethrow_exception(earlier);

@@ -73,7 +73,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
       .def("wait", &AsyncIOHandle::wait)
       .def("cancel", &AsyncIOHandle::cancel)
       .def("close", &AsyncIOHandle::close);
-  // Every device comes here with its own tensors, not through a copy to the host first.
+  // One kernel for all devices, so that device tensors are not first copied to the host.
   const auto key = c10::DispatchKey::CompositeExplicitAutograd;
   const std::string how =
       "str filename, int block_size, int queue_depth, bool single_submit, bool overlap_events, "

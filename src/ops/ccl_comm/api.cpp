@@ -24,13 +24,12 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the
-/// address, too.
+/// First character of a rank's message to the others: whether it can use oneCCL. If so, its process
+/// follows, and on rank 0 also the address; if not, the reason.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// What numbers processes here: the running system, and the part of it (a container) that this
-/// process sees.
+/// The scope in which process numbers are unique: the running system and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -38,7 +37,7 @@ std::string numbering() {
   return boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-/// "number numbering random": of this process and no other, on any machine.
+/// "number scope random", unique for each process on any machine.
 std::string process_token() {
   static const auto random = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   return std::to_string(::getpid()) + " " + numbering() + " " + std::to_string(random);
@@ -60,7 +59,7 @@ std::vector<std::uint8_t> own_word(int rank) {
   return {out.begin(), out.end()};
 }
 
-/// As a store says that a key did not come.
+/// Reads a rank's message. A missing key is reported as `timeout`.
 std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   try {
     return store.get("ccl/" + std::to_string(rank));
@@ -85,7 +84,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   static std::atomic<int> last{0};
   name_ = "anyaccel_ccl_comm_" + std::to_string(++last);
-  // One rank without oneCCL would leave the others waiting inside of it.
+  // Exchange the status first: with one rank missing, oneCCL would block the others.
   store->set("ccl/" + std::to_string(rank), own_word(rank));
   std::string first;
   std::set<std::string> processes;

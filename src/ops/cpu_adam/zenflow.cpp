@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::int64_t max_groups = 1024;
 constexpr std::uint64_t control_magic =
-    0x616e796163636c31;  // a block that zenflow_control_init() has seen
+    0x616e796163636c31;  // marks a block initialized by zenflow_control_init()
 
 enum class Command { step, exit };
 
@@ -40,12 +40,12 @@ struct GroupNumbers {
   bool bias_correction;
 };
 
-/// In memory that both processes have mapped. `ready` and `done` order all other accesses.
+/// Lives in memory mapped by both processes. `ready` and `done` order all other accesses.
 struct Control {
   std::uint64_t magic;
   pid_t trainer;
-  std::uint64_t trainer_start;  ///< the number of a process is used again; this and that are not
-  std::atomic<bool> asked;      ///< a step was submitted and not waited for; of the trainer alone
+  std::uint64_t trainer_start;  ///< detects reuse of the trainer's process number
+  std::atomic<bool> asked;  ///< a step was submitted but not waited for; used by the trainer only
   sem_t ready;
   sem_t done;
   Command command;
@@ -55,12 +55,12 @@ struct Control {
   GroupNumbers numbers[max_groups];
 };
 
-/// When a process began, in ticks since the machine's start; 0 for one that is not there.
+/// Start time of a process in clock ticks since boot; 0 if the process does not exist.
 std::uint64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The name may hold anything, a parenthesis too; then come the state as third field, and the
-  // start as 22nd.
+  // The name may contain any character, including parentheses. The state follows as field 3, the
+  // start time is field 22.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   if (!(fields >> field) || field == "Z" || field == "X") return 0;
@@ -68,11 +68,11 @@ std::uint64_t start_of(pid_t process) {
   return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
 }
 
-/// Waits for a step; false when the trainer is gone.
+/// Waits for a step. Returns false if the trainer has ended.
 bool next_step(Control& control) {
   for (;;) {
     timespec until{};
-    clock_gettime(CLOCK_REALTIME, &until);  // the clock of sem_timedwait
+    clock_gettime(CLOCK_REALTIME, &until);  // sem_timedwait uses this clock
     until.tv_sec += 1;
     if (sem_timedwait(&control.ready, &until) == 0) return true;
     if (errno == ETIMEDOUT && start_of(control.trainer) != control.trainer_start) return false;
@@ -228,7 +228,7 @@ bool zenflow_wait(std::int64_t address, double timeout_s) {
   Control* control = control_at("zenflow_adam_wait", address);
   if (!(timeout_s >= 0)) timeout_s = 0;
   timespec until{};
-  clock_gettime(CLOCK_REALTIME, &until);  // the clock of sem_timedwait
+  clock_gettime(CLOCK_REALTIME, &until);  // sem_timedwait uses this clock
   const double seconds = std::floor(std::min(timeout_s, 1e9));
   until.tv_sec += static_cast<time_t>(seconds);
   until.tv_nsec += static_cast<long>((std::min(timeout_s, 1e9) - seconds) * 1e9);

@@ -1,4 +1,4 @@
-// What attention is given, its checks, and where each head of it lies.
+// Arguments of Evoformer attention, their checks, and the layout of heads in memory.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct EvoformerArguments {
 
 constexpr const char* evoformer_where = "evoformer_attention";
 
-/// For shapes that may be symbols, too.
+/// Checks that also work for symbolic shapes.
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
@@ -75,14 +75,14 @@ inline void check_arguments(const EvoformerArguments& g) {
   if (is_given(g.bias2)) check("bias2", *g.bias2, sizes);
 }
 
-/// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one
-/// piece.
+/// Reshapes a tensor to [batch, entries, ...]. The last three dimensions are unchanged; the last
+/// one is made contiguous.
 inline Tensor five(const Tensor& tensor) {
   const Tensor out = tensor.dim() == 4 ? tensor.unsqueeze(0) : tensor.flatten(0, tensor.dim() - 5);
   return out.stride(4) == 1 || out.size(4) <= 1 ? out : out.contiguous();
 }
 
-/// Sizes of a call, and its heads: those that share bias2 follow each other.
+/// Sizes of a call, and the order of its heads: heads that share bias2 are adjacent.
 struct EvoformerSizes {
   std::int64_t batch, entries, queries, keys, heads, dim;
 
@@ -114,12 +114,12 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
                            sizes.queries, " or more]"));
 }
 
-/// DeepSpeed's lse is longer than the queries; what is over says that nothing may be seen there.
+/// DeepSpeed pads lse beyond the queries. Infinity gives all keys of a padded query zero weight.
 inline void fill_end(const Tensor& lse, std::int64_t queries) {
   if (lse.size(2) > queries) lse.narrow(2, queries, lse.size(2) - queries).fill_(HUGE_VAL);
 }
 
-/// What is written to has the shape and dtype of `like`, and is contiguous.
+/// Checks an output tensor: it must be contiguous and have the shape of `like`.
 inline void check_result(const char* name, const Tensor& tensor, const Tensor& like,
                          at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
@@ -128,12 +128,12 @@ inline void check_result(const char* name, const Tensor& tensor, const Tensor& l
                   c10::str("contiguous ", type, " ", like.sizes()));
 }
 
-/// Arithmetic, lse and the biases' gradients are of this type.
+/// The dtype of the arithmetic, of lse and of the biases' gradients.
 inline at::ScalarType real_type(const Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// What the backward pass has beside.
+/// Additional arguments of the backward pass.
 struct EvoformerBackward {
   const Tensor &grad, &out, &lse, &dq, &dk, &dv;
   const OptionalTensor &dbias1, &dbias2;

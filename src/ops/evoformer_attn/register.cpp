@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.evoformer_attention: schemas, shapes, autograd.
+// Registers torch.ops.anyaccel.evoformer_attention: schemas, meta kernels, autograd.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/zeros.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -126,7 +126,7 @@ class Attention : public torch::autograd::Function<Attention> {
 
 Tensor attention_autograd(GIVEN) { return Attention::apply(PASSED); }
 
-/// What is written into has no place in a graph.
+/// Ops that write into their arguments are not differentiable.
 void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
@@ -136,7 +136,7 @@ void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
                     "use evoformer_attention, or torch.no_grad()");
 }
 
-/// Where a device falls back to the CPU the kernel has counted the change for a copy alone.
+/// If a device falls back to the CPU, the kernel bumps the version of a copy only.
 void count_change(const Tensor& tensor) {
   if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

@@ -1,4 +1,4 @@
-// A step of LAMB: its checks and numbers, wherever the tensors are.
+// Checks and constants of a LAMB step, for any device.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// As DeepSpeed's Python gives them.
+/// The hyperparameters as DeepSpeed's Python passes them.
 struct LambNumbers {
   double lr, beta1, beta2, max_coeff, min_coeff, eps, grad_scale;
   std::int64_t step, mode, bias_correction;
@@ -57,9 +57,10 @@ struct LambTensors {
   const at::Tensor &p, &p_copy, &m, &v, &g;
 };
 
-/// All checks of the tensors, `check_place(name, tensor)` those of where they are; what the kernels
-/// work on, still without addresses. An empty p_copy is none, and may be anywhere: DeepSpeed's
-/// Python gives one in host memory. With `meta` its size, perhaps a symbol, is not asked for.
+/// Checks all tensors and returns the kernels' arguments without addresses. `check_place(name,
+/// tensor)` checks a tensor's device. An empty p_copy means none and may be on any device, because
+/// DeepSpeed's Python passes one in host memory. With `meta`, the size of p_copy is not read,
+/// because it may be symbolic.
 template <typename CheckPlace>
 LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
                         const CheckPlace& check_place) {
@@ -84,7 +85,7 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
   return out;
 }
 
-/// Afterwards: from here on autograd takes the tensors as changed.
+/// Call after all checks, because it marks the tensors as changed for autograd.
 inline void take_memory(LambArrays& arrays, const LambTensors& t) {
   if (t.p_copy.numel() > 0) arrays.copy = changed_memory(t.p_copy);
   arrays.params = changed_memory(t.p);

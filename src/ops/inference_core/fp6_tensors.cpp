@@ -1,5 +1,5 @@
-// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: weights of six bits, in
-// host memory.
+// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: 6-bit weights in host
+// memory.
 #include <atomic>
 
 #include "ATen/core/Tensor.h"
@@ -17,8 +17,8 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Widened weights of a task stay in a core's cache, those of a product of many rows in that of
-/// all.
+/// Number of widened weights at once: those of a task fit in a core's cache, those of a product of
+/// many rows in the shared cache.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {

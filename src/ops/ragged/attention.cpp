@@ -1,5 +1,5 @@
-// Attention over a cache in blocks: an atom's keys and values of one head are laid side by side,
-// and read by all queries that share them.
+// Attention over a blocked cache. An atom's keys and values of one head are copied to contiguous
+// memory, which all queries that share them then read.
 #include <algorithm>
 #include <cstring>
 
@@ -51,7 +51,7 @@ namespace {
 
 struct Paged {
   const Tensor& tensor;
-  /// Rows of one head, side by side.
+  /// Copies the rows of one head to contiguous memory.
   void gather(const AttentionAtom& atom, std::int64_t head, char* to) const {
     const auto size = static_cast<std::int64_t>(tensor.element_size());
     const std::int64_t row = tensor.size(3) * size, block = tensor.size(1);

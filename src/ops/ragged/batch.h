@@ -1,5 +1,5 @@
-// A ragged batch as DeepSpeed's Python describes it: sequences' new tokens one behind the other,
-// and for each sequence a list of the blocks of the cache that are its own.
+// A ragged batch as DeepSpeed's Python describes it: the new tokens of all sequences, one sequence
+// after the other, and for each sequence a list of its cache blocks.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace anyaccel::ops {
 using at::Tensor;
 
 struct RaggedSequence {
-  std::int32_t first, tokens;  ///< new ones, in the batch
-  std::int32_t seen;           ///< in the cache before
+  std::int32_t first, tokens;  ///< new tokens in the batch
+  std::int32_t seen;           ///< tokens already in the cache
   std::int32_t unused;
 };
 
-/// The work of attention: some queries of one sequence. As DeepSpeed lays it out in eight int32.
+/// A unit of attention work: some queries of one sequence. Has DeepSpeed's layout of eight int32.
 struct AttentionAtom {
   const std::int32_t* blocks;
   std::int32_t first_query, queries;
   std::int32_t blocks_count;
-  std::int32_t keys;         ///< with the queries' own
-  std::int32_t first_place;  ///< of the first query in its sequence
+  std::int32_t keys;         ///< including the queries' own keys
+  std::int32_t first_place;  ///< position of the first query in its sequence
   std::int32_t unused;
 };
 static_assert(sizeof(AttentionAtom) == 32);
@@ -73,7 +73,7 @@ class RaggedBatch {
   const std::int32_t* const* blocks_ = nullptr;
 };
 
-/// Where keys and values of [blocks, block size, 2, heads, head dim] lie.
+/// Addresses of keys and values in a cache [blocks, block size, 2, heads, head dim].
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);
@@ -89,7 +89,7 @@ struct BlockedCache {
       fail_argument(where, "there is no such block", std::to_string(number),
                     c10::str("0 to ", tensor.size(0) - 1));
   }
-  /// Elements before a token's keys (0) or values (1).
+  /// Offset in elements of a token's keys (part 0) or values (part 1).
   std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {
     return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) +
            part * tensor.stride(2);
@@ -98,15 +98,15 @@ struct BlockedCache {
   std::int64_t block, heads, dim;
 };
 
-// Kernels, by source.
+// Kernels, grouped by source file.
 void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
                   const std::optional<Tensor>& positions, std::int64_t offset,
                   const Tensor& metadata, const Tensor& sequences, const Tensor& tokens_to_seq,
                   const Tensor& kv_ptrs);
 void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata,
                        const Tensor& sequences);
-/// Queries turned in place, keys turned and values into the cache; `frequencies` undefined: of
-/// `theta`; rotary_dim 0: copied alone.
+/// Rotates queries in place, and stores rotated keys and values in the cache. Without
+/// `frequencies`, they are computed from `theta`. With rotary_dim 0, keys are copied unchanged.
 void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k,
                const Tensor& v, std::int64_t rotary_dim, double theta,
                const std::optional<Tensor>& frequencies, const Tensor& metadata,

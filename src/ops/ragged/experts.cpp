@@ -1,4 +1,4 @@
-// Tokens on their way to experts and back.
+// Scatters tokens to experts and gathers the results.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,5 +1,5 @@
-// What is done with each token of a ragged batch on its own: embedding, rotation and its way into
-// the cache, the last ones' activations.
+// Per-token operations on a ragged batch: embedding, rotation, storing keys and values in the
+// cache, and gathering the last activations.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -36,8 +36,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
       const RaggedSequence& sequence = batch.sequence(i);
       for (std::int64_t token = sequence.first;
            token < std::int64_t{sequence.first} + sequence.tokens; ++token) {
-        if (word[token] < 0 || word[token] >= weight.size(0))
-          continue;  // padding, as DeepSpeed has it
+        if (word[token] < 0 || word[token] >= weight.size(0)) continue;  // padding, as in DeepSpeed
         const scalar_t* from = rows.const_data_ptr<scalar_t>() + word[token] * channels;
         scalar_t* const row = to + token * out.stride(0);
         if (!placed) {

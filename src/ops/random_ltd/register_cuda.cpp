@@ -14,7 +14,7 @@ void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
     fail_argument(where, "the token numbers are on another device", words(ids), words(whole));
 }
 
-/// Numbers that are none cannot be refused here: that would wait for the device.
+/// Out-of-range ids are not detected here, because that would synchronize with the device.
 void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bool gather) {
   check_launch(where, cuda_copy_tokens(copy, ids.numel(), ids.scalar_type() == at::kLong, gather,
                                        current_stream(ids.device())));

@@ -33,8 +33,8 @@ std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t b
   return length / block;
 }
 
-/// A request with the options that its kind has; they go by the same names, and what it lacks keeps
-/// its default.
+/// Creates a request from a kind's options, which have the same names. Options that the kind lacks
+/// keep their defaults.
 template <class Request, class Options>
 Request request_of(const char* kind, const Options& options) {
   Request out{.kind = kind};

@@ -1,4 +1,4 @@
-// What an attention call is given, and its checks.
+// Arguments of an attention call and their checks.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using OptionalTensor = std::optional<Tensor>;
 using Grads = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 constexpr const char* where = "sparse_attention";
 
-/// The same as the ops' parameters, and to make it of them.
+/// The ops' parameters, and the corresponding initializers of Arguments.
 #define SPARSE_ATTN_GIVEN                                                                      \
   const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block, \
       std::optional<double> scale, const OptionalTensor &rpe,                                  \
@@ -24,7 +24,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, \
       attn_mask_mode
 
-/// What both directions are given.
+/// Arguments of both directions.
 struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;
@@ -99,7 +99,7 @@ void check_sizes(const Arguments& g) {
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
-/// What the backward pass is given beside.
+/// Checks the additional arguments of the backward pass.
 void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out,
                    const Tensor& stats) {
   const Tensor& q = g.q;

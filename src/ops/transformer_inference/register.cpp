@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.transformer_inference_*. What is made of torch's operations has no
-// kernels of its own: every device, shapes alone and autograd are theirs.
+// Registers torch.ops.anyaccel.transformer_inference_*. Ops that consist of torch's operations need
+// no kernels of their own: torch provides every device, meta tensors and autograd.
 #include "ATen/ops/constant_pad_nd.h"
 #include "ATen/ops/matmul.h"
 #include "ops/shared/host_tensors.h"
@@ -144,9 +144,9 @@ c10::SymInt padded_head_size(const c10::SymInt& size) {
   return size < 32 ? 32 : size < 64 ? 64 : 128;
 }
 
-constexpr int64_t padded_keys = 128;  // as DeepSpeed's attention of diffusers takes them
+constexpr int64_t padded_keys = 128;  // fixed by DeepSpeed's attention for diffusers
 
-/// [batch, heads, tokens, dim] with zeros behind.
+/// Pads to [batch, heads, tokens, dim] with zeros at the end.
 Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens,
               const c10::SymInt& dim) {
   if (x.dim() != 4 || x.sym_size(2) > tokens || x.sym_size(3) > dim)

@@ -1,5 +1,4 @@
-// The product of few rows as an op of its own, which products of layers call where nobody wants a
-// gradient.
+// The product of few rows as a separate op, which layers call if no gradient is required.
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
