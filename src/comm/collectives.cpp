@@ -41,7 +41,7 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
                 {.what = what, .got = std::string("dtype ") + dtype_name(type), .want = want});
   };
   if (kind == c10d::ReduceOp::PREMUL_SUM || kind == c10d::ReduceOp::UNUSED)
-    fail("PREMUL_SUM does not exist here", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
+    fail("PREMUL_SUM is not supported", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
   if (!reducible(type))
     fail("this dtype cannot be reduced",
          "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or "
@@ -49,9 +49,9 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
   if (c10::isComplexType(type) && !sums)
     fail("complex numbers can only be summed or averaged", "SUM or AVG");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
-    fail("AVG requires a floating-point dtype", "a floating dtype");
+    fail("AVG requires a floating-point dtype", "a floating-point dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
-    fail("bitwise reductions are for integers", "an integer dtype");
+    fail("bitwise reductions require an integer dtype", "an integer dtype");
   auto host = operation.staging->add(tensor, use);
   if (average && use != Use::read) {
     operation.finish_on_host = [host, size = size_, before = operation.finish_on_host]() mutable {
@@ -290,7 +290,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
     if (sum != rows || std::ssize(sizes) != size_)
       throw Error(
           ErrorCode::invalid_argument, op.name,
-          {.what = "the splits do not make up the first dimension",
+          {.what = "the splits do not add up to the first dimension",
            .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
            .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
     return sizes;

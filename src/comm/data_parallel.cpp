@@ -44,7 +44,7 @@ std::int64_t room_for(const at::Tensor& parameter) {
 }
 
 void check_parameters(const std::vector<at::Tensor>& parameters) {
-  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there is nothing to train");
+  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there are no parameters");
   std::set<const void*> seen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
@@ -55,10 +55,10 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
            c10::toString(parameter.scalar_type()),
            "a dense floating-point leaf that requires a gradient");
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second)
-      fail(ErrorCode::invalid_argument, name_of(i) + " is named twice");
+      fail(ErrorCode::invalid_argument, name_of(i) + " appears twice");
     if (torch::autograd::impl::post_acc_grad_hooks(parameter))
-      fail(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {},
-           {}, "end what put it there, such as another DataParallel, first");
+      fail(ErrorCode::invalid_state, name_of(i) + " already has a post-accumulate-grad hook", {},
+           {}, "destroy its owner first, for example another DataParallel");
   }
 }
 
@@ -86,7 +86,8 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
   for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
       fail(ErrorCode::invalid_argument,
-           "the parameters or buckets of rank " + std::to_string(rank) + " are not those of rank 0",
+           "the parameters or buckets of rank " + std::to_string(rank) +
+               " differ from those of rank 0",
            std::to_string(numbers[2 * rank]) + " parameters",
            std::to_string(numbers[0]) + ", of the same shapes, dtypes and bucket sizes");
 }
@@ -198,7 +199,8 @@ bool DataParallel::Impl::adopt(Gradient& gradient) {
   if (!now.defined()) return false;
   if (now.is_same(gradient.view)) return true;
   if (now.layout() != c10::kStrided)
-    fail(ErrorCode::unsupported, "a gradient is sparse", c10::str(now.layout()), "a dense one");
+    fail(ErrorCode::unsupported, "sparse gradients are not supported", c10::str(now.layout()),
+         "a dense gradient");
   gradient.view.copy_(now);
   now = gradient.view;
   return true;
@@ -209,8 +211,8 @@ void DataParallel::Impl::arrived(std::size_t i) {
   const std::lock_guard lock(mutex);
   Gradient& gradient = gradients_[i];
   if (gradient.arrived)
-    fail(ErrorCode::invalid_state, name_of(i) + " got a second gradient before finish()", {}, {},
-         "call finish() after each backward pass, or hold a no_sync() in all but the last");
+    fail(ErrorCode::invalid_state, name_of(i) + " received a second gradient before finish()", {},
+         {}, "call finish() after each backward pass, or hold a no_sync() in all but the last");
   adopt(gradient);
   if (quiet > 0) return;
   gradient.arrived = true;
@@ -227,7 +229,7 @@ void DataParallel::Impl::send(std::size_t bucket) {
 
 void DataParallel::Impl::finish() {
   if (quiet > 0)
-    fail(ErrorCode::invalid_state, "finish() in the scope of a no_sync()", {}, {},
+    fail(ErrorCode::invalid_state, "finish() was called in the scope of no_sync()", {}, {},
          "end that scope before the last backward pass");
   const c10::AutoGradMode no_gradient(false);
   std::vector<Gradient*> absent;

@@ -52,7 +52,7 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
   if (!store || options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error(
         ErrorCode::invalid_argument, "make_staged_backend",
-        {.what = "a group needs a store, a size of at least 1 and a rank in it",
+        {.what = "a group requires a store, a size of at least 1 and a rank below the size",
          .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   auto host = make_gloo(store, options.rank, options.size, options.timeout);
   return c10::make_intrusive<StagedBackend>(std::move(host), options);
@@ -61,7 +61,7 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
 void register_backend(const std::string& name, BackendFactory factory) {
   if (name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "register_backend",
-                {.what = "a backend needs a name and a factory"});
+                {.what = "a backend requires a name and a factory"});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   state.factories[name] = std::move(factory);
@@ -112,9 +112,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
     std::string known;
     for (const auto& one : names) known.append(known.empty() ? "" : ", ").append(one);
     throw Error(ErrorCode::invalid_argument, "make_backend",
-                {.what = "there is no communication backend of this name",
-                 .got = quoted_text(name),
-                 .want = known});
+                {.what = "unknown communication backend", .got = quoted_text(name), .want = known});
   }
   return make_staged_backend(store, options);
 }

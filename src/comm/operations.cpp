@@ -37,11 +37,13 @@ std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
 void check_multiple(const char* where, const at::Tensor& large, const at::Tensor& small, int size) {
   if (large.numel() != small.numel() * size || large.scalar_type() != small.scalar_type() ||
       large.device() != small.device())
-    throw Error(ErrorCode::invalid_argument, where,
-                {.what = "the large tensor must hold the small one once for each rank",
-                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
-                        " elements",
-                 .want = std::to_string(small.numel() * size) + " of the same dtype and device"});
+    throw Error(
+        ErrorCode::invalid_argument, where,
+        {.what =
+             "the larger tensor must have the size of the smaller one times the number of ranks",
+         .got =
+             std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
+         .want = std::to_string(small.numel() * size) + " elements of the same dtype and device"});
 }
 
 }  // namespace
@@ -161,11 +163,10 @@ void ProcessGroup::all_gather_into_tensor(const at::Tensor& output, const at::Te
 
 at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& input, ReduceOp op) {
   if (input.dim() == 0 || input.size(0) % impl_->size != 0)
-    throw Error(
-        ErrorCode::invalid_argument, "reduce_scatter",
-        {.what = "the first dimension must be a multiple of the number of ranks",
-         .got = input.dim() == 0 ? "a tensor without dimensions" : std::to_string(input.size(0)),
-         .want = "a multiple of " + std::to_string(impl_->size)});
+    throw Error(ErrorCode::invalid_argument, "reduce_scatter",
+                {.what = "the first dimension must be a multiple of the number of ranks",
+                 .got = input.dim() == 0 ? "a scalar" : std::to_string(input.size(0)),
+                 .want = "a multiple of " + std::to_string(impl_->size)});
   if (auto* memory = impl_->memory_for(input)) return memory->reduce_scatter(input, op);
   auto sizes = input.sizes().vec();
   sizes[0] /= impl_->size;
@@ -216,7 +217,7 @@ void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tenso
       (impl_->rank != source && !parts.empty()))
     throw Error(
         ErrorCode::invalid_argument, "scatter",
-        {.what = "the source gives a part for each rank, the others none",
+        {.what = "the source must pass one part per rank, and the other ranks none",
          .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
          .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
   impl_->run("scatter", [&](c10d::ProcessGroup& group) {

@@ -26,8 +26,8 @@ int number(const std::optional<int>& given, const char* variable, long least,
     return static_cast<int>(*value);
   if (otherwise) return *otherwise;
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(variable) + " is not set, nor given in the options",
-               .hint = "start the program with a launcher (torchrun, deepspeed), or give rank, "
+              {.what = std::string(variable) + " is not set and not given in the options",
+               .hint = "start the program with a launcher (torchrun, deepspeed), or pass rank, "
                        "world_size and store"});
 }
 
@@ -40,7 +40,7 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   if (!address || !port)
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = std::string(address ? "MASTER_PORT" : "MASTER_ADDR") + " is not set",
-                 .hint = "start the program with a launcher, or give a store in the options"});
+                 .hint = "start the program with a launcher, or pass a store in the options"});
   const bool agent = env("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   survive_closed_connections();
   c10d::TCPStoreOptions options;
@@ -78,7 +78,7 @@ ProcessGroup init_process_group(const InitOptions& options) {
   const int rank = number(options.rank, "RANK", 0, alone ? std::optional(0) : std::nullopt);
   if (size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "a rank is below the number of ranks",
+                {.what = "the rank or the number of ranks is out of range",
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   choose_device();
   auto store = options.store ? options.store : store_at_master(rank, size, options.timeout);

@@ -58,7 +58,7 @@ at::Tensor Staging::add(const at::Tensor& tensor, Use use) {
   }
   if (kind != accelerator_.device_type())
     throw Error(ErrorCode::invalid_argument, where_,
-                {.what = "the tensor lies on a device of another kind",
+                {.what = "the tensor is on an unsupported device",
                  .got = tensor.device().str(),
                  .want = accelerator_.device_name() + " or the host"});
   const auto index =

@@ -35,7 +35,7 @@ const Topology& loaded() {
 
 std::string reason(int error) {
   // hwloc's codes for "not supported by the system" and "cannot be enforced".
-  if (error == ENOSYS) return "the system has no such call";
+  if (error == ENOSYS) return "the system does not support it";
   if (error == EXDEV) return "the system cannot bind to that set";
   return std::strerror(error);
 }
@@ -49,7 +49,7 @@ std::string bind_cpus(const CpuList& cpus) {
     return reason(errno);
   // Linux silently drops CPUs that the cpuset does not allow.
   const auto given = allowed_cpus();
-  return given == cpus ? "" : "the system gave CPUs " + format_cpu_list(given);
+  return given == cpus ? "" : "the system allowed only CPUs " + format_cpu_list(given);
 }
 
 std::string bind_memory(const std::vector<int>& nodes, bool strict) {

@@ -60,7 +60,7 @@ class Topology {
  public:
   Topology() {
     if (hwloc_topology_init(&topology_) != 0)
-      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot start"});
+      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc initialization failed"});
     hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);

@@ -101,8 +101,8 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
       !(timeout > 0) || !std::isfinite(timeout))
     throw Error(
         ErrorCode::invalid_argument, "ccl_comm_init",
-        {.what = "a group needs a rank below its size, an address of ccl_comm_address() and a "
-                 "timeout in seconds",
+        {.what = "a group requires a rank below its size, an address from ccl_comm_address() and "
+                 "a timeout above 0",
          .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
                 std::to_string(address.numel()) + " elements, " + std::to_string(timeout) + " s"});
   std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
@@ -146,7 +146,7 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
   const auto found = all.comms.find(name);
   if (found == all.comms.end())
     throw Error(ErrorCode::invalid_state, "ccl_comm",
-                {.what = "this group was not initialized",
+                {.what = "the group is not initialized",
                  .got = "'" + name + "'",
                  .hint = "call ccl_comm_init first"});
   return found->second;
@@ -178,7 +178,7 @@ void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)
       throw Error(ErrorCode::unavailable, "ccl_comm_watch",
-                  {.what = "rank " + std::to_string(ranks[i]) + " is gone"});
+                  {.what = "rank " + std::to_string(ranks[i]) + " has ended"});
     if (descriptor < 0) continue;  // the kernel lacks pidfd_open: only the timeout remains
     watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     watched_ranks_.push_back(ranks[i]);
@@ -218,12 +218,12 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
   if (::getpid() != process_)
     throw Error(
         ErrorCode::invalid_state, where,
-        {.what = "the group was made before fork()", .hint = "make a new one in the child"});
+        {.what = "the group was created before fork()", .hint = "create a new one in the child"});
   const std::lock_guard one(calling_);
   if (broken_)
     throw Error(ErrorCode::invalid_state, where,
-                {.what = "an operation of this group did not end in time",
-                 .hint = "make the group anew, with a new address, on all ranks"});
+                {.what = "an earlier operation of this group failed",
+                 .hint = "create the group again on all ranks, with a new address"});
   std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)] { post(*ccl).wait(); });
   auto done = task.get_future();
   {
@@ -250,14 +250,15 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
     broken_ = true;
     throw Error(
         ErrorCode::unavailable, where,
-        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " is gone",
-         .hint = "look at what it said; this group is of no more use"});
+        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " has ended",
+         .hint = "see its output, and create a new group"});
   }
   broken_ = true;
-  throw Error(ErrorCode::timeout, where,
-              {.what = "another rank did not come within " + std::to_string(timeout.count()) + " s",
-               .got = "rank " + std::to_string(rank) + " of " + std::to_string(size),
-               .hint = "look at what the other ranks say; this group is of no more use"});
+  throw Error(
+      ErrorCode::timeout, where,
+      {.what = "another rank did not respond within " + std::to_string(timeout.count()) + " s",
+       .got = "rank " + std::to_string(rank) + " of " + std::to_string(size),
+       .hint = "see the output of the other ranks, and create a new group"});
 }
 
 }  // namespace anyaccel::ops::ccl_comm

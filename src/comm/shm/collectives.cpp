@@ -31,7 +31,7 @@ void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating-point dtype"});
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
   // With two ranks both algorithms move the same number of bytes. With more ranks, reduce_whole()
@@ -139,7 +139,7 @@ void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, 
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating-point dtype"});
   const auto* const from = static_cast<const char*>(in);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto mine = static_cast<std::size_t>(rank_);
@@ -166,7 +166,7 @@ void Communicator::broadcast(void* data, std::size_t bytes, int source) {
   begin(Call::broadcast, bytes, static_cast<std::uint32_t>(source));
   if (source < 0 || source >= size_)
     throw Error(ErrorCode::invalid_argument, name_,
-                {.what = "the source is not in the group",
+                {.what = "the source rank is out of range",
                  .got = "rank " + std::to_string(source),
                  .want = "0 to " + std::to_string(size_ - 1)});
   auto* const bytes_at = static_cast<char*>(data);

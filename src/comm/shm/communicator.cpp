@@ -104,7 +104,7 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   name_ = kNames[static_cast<int>(call)];
   if (forks_ != forks.load(std::memory_order_relaxed))
     throw Error(ErrorCode::invalid_state, name_,
-                {.what = "a forked child has no place in its parent's group"});
+                {.what = "a forked child cannot use its parent's group"});
   if (failed_) tell();
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
@@ -241,7 +241,7 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
     const auto who = "rank " + std::to_string(rank);
     const auto words = why == kDied   ? who + " has died"
                        : why == kLeft ? who + " has left the group"
-                       : why == kLate ? who + " did not come in time"
+                       : why == kLate ? who + " did not respond in time"
                                       : text;
     std::strncpy(shared_->text, words.c_str(), kMaxWords - 1);
     shared_->failure.store(why, std::memory_order_release);
@@ -259,7 +259,7 @@ void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
   const std::string what(shared_->text, ::strnlen(shared_->text, kMaxWords));
-  constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
+  constexpr const char* kHint = "end all ranks, or create a new group from the remaining ones";
   switch (failure) {
     case kDied:
     case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
@@ -275,7 +275,7 @@ void Communicator::tell() const {
     case kDiffers:
       throw Error(ErrorCode::invalid_argument, where,
                   {.what = what, .want = "the same calls in the same order on every rank"});
-    default: throw Error(ErrorCode::invalid_state, where, {.what = "this group has failed before"});
+    default: throw Error(ErrorCode::invalid_state, where, {.what = "the group has failed"});
   }
 }
 

@@ -67,7 +67,7 @@ Offer make_offer(const Candidate& candidate, const Options& options,
     const auto token = random_token();
     prepare(memory->data(), options, token);
     if (memory->path().size() > kMaxPath)
-      return {.kind = "none", .text = "the name of the folder for shared memory is too long"};
+      return {.kind = "none", .text = "the path of the folder for shared memory is too long"};
     return {.kind = "memory", .token = token, .bytes = bytes, .text = memory->path()};
   } catch (const Error& error) {
     return {.kind = error.code() == ErrorCode::invalid_argument ? "refused" : "none",
@@ -83,7 +83,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
   const auto bytes = bytes_for(options);
   if (offer.bytes != bytes)
     throw Error(ErrorCode::invalid_argument, "shm_comm",
-                {.what = "ranks ask for groups of different shape",
+                {.what = "ranks differ in the size of the group or of chunks",
                  .got = std::to_string(bytes) + " bytes",
                  .want = std::to_string(offer.bytes)});
   if (options.rank != 0) {
@@ -91,7 +91,7 @@ std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
     // On another machine, a process with the same number may have a file with the same number open.
     if (!has_token(memory->data(), offer.token))
       throw Error(ErrorCode::unavailable, "shm_comm",
-                  {.what = "what rank 0 offers is not on this node"});
+                  {.what = "the memory of rank 0 is not on this node"});
     memory->share_name();
   }
   return std::make_unique<Communicator>(memory, options);
@@ -152,7 +152,7 @@ Connected connect(const Options& options, const Exchange& exchange) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error(
         ErrorCode::invalid_argument, "shm_comm",
-        {.what = "no such rank",
+        {.what = "the rank is out of range",
          .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   if (options.size > kMaxRanks)
     throw Error(ErrorCode::unsupported, "shm_comm",

@@ -35,12 +35,13 @@ std::string mib(unsigned long long bytes) {
 }
 
 [[noreturn]] void too_small(const std::string& place, const std::string& got, std::size_t bytes) {
-  throw Error(ErrorCode::unavailable, kWhere,
-              {.what = "there is not enough shared memory in " + place,
-               .got = got,
-               .want = mib(bytes),
-               .hint = "give the container more (--shm-size), remove old files there, or unset "
-                       "ANYACCEL_SHM_DIR"});
+  throw Error(
+      ErrorCode::unavailable, kWhere,
+      {.what = "there is not enough shared memory in " + place,
+       .got = got,
+       .want = mib(bytes),
+       .hint = "give the container more memory (--shm-size), remove old files there, or unset "
+               "ANYACCEL_SHM_DIR"});
 }
 
 /// Closes the descriptor unless it was released.
@@ -84,16 +85,16 @@ int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "there is no folder for shared memory",
+                {.what = "the folder for shared memory cannot be accessed",
                  .got = folder + ": " + std::strerror(errno)});
   if (!is_local(static_cast<unsigned long>(about.f_type))) {
     char type[20];
     std::snprintf(type, sizeof(type), "0x%lx",
                   static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "shared memory cannot lie on a network's file system",
+                {.what = "shared memory cannot be on a network file system",
                  .got = folder + ", of type " + type,
-                 .want = "memory of this machine (tmpfs)",
+                 .want = "a local file system such as tmpfs",
                  .hint = "set ANYACCEL_SHM_DIR to such a folder, or unset it"});
   }
   int made = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -105,7 +106,7 @@ int make_file(const std::string& folder, std::string& name) {
   }
   if (made < 0)
     throw Error(ErrorCode::io, kWhere,
-                {.what = "no file can be made for shared memory",
+                {.what = "cannot create a file for shared memory",
                  .got = folder + ": " + std::strerror(errno)});
   return made;
 }
@@ -155,7 +156,8 @@ struct LiveMemory {
 std::string random_token() {
   unsigned char bytes[16];
   if (::getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-    throw Error(ErrorCode::io, kWhere, {.what = "no random numbers", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, kWhere,
+                {.what = "cannot get random numbers", .got = std::strerror(errno)});
   std::string text;
   for (const unsigned char byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];
@@ -172,7 +174,7 @@ Memory::Memory(int descriptor, std::string path, std::size_t bytes, bool named)
     remove_name();
     ::close(descriptor);
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "shared memory cannot be mapped", .got = std::strerror(error)});
+                {.what = "cannot map shared memory", .got = std::strerror(error)});
   }
   data_ = data;
   LiveMemory::of_process().add(this);
@@ -205,7 +207,7 @@ Memory Memory::anonymous(std::size_t bytes) {
   Descriptor made(::memfd_create("anyaccel-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made.number < 0 || ::fchmod(made.number, S_IRUSR | S_IWUSR) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "memory without a name cannot be made", .got = std::strerror(errno)});
+                {.what = "cannot create anonymous memory", .got = std::strerror(errno)});
   allocate(made.number, "this container or machine", bytes);
   ::fcntl(made.number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   auto path = path_of(made.number);
@@ -231,7 +233,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "a file cannot be locked", .got = std::strerror(errno)});
+                  {.what = "cannot lock the file of shared memory", .got = std::strerror(errno)});
     check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
     if (path.empty()) {
@@ -239,7 +241,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
       const auto self = "/proc/self/fd/" + std::to_string(made.number);
       if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
         throw Error(ErrorCode::io, kWhere,
-                    {.what = "shared memory cannot be given a name",
+                    {.what = "cannot name the file of shared memory",
                      .got = name + ": " + std::strerror(errno)});
       path = name;
     }
@@ -253,7 +255,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
 Memory Memory::open(const std::string& path, std::size_t bytes) {
   const auto fail = [&](const std::string& got) {
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "memory of another rank cannot be opened", .got = got});
+                {.what = "cannot open another rank's memory", .got = got});
   };
   Descriptor made(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (made.number < 0) fail(path + ": " + std::strerror(errno));
@@ -261,8 +263,8 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   if (::fstat(made.number, &about) != 0) fail(std::strerror(errno));
   if (!S_ISREG(about.st_mode)) fail(path + " is not shared memory");
   if (about.st_uid != ::geteuid()) fail(path + " belongs to user " + std::to_string(about.st_uid));
-  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) fail(path + " may be opened by others");
-  if (static_cast<unsigned long long>(about.st_size) != bytes) fail(path + " has another size");
+  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) fail(path + " is accessible to other users");
+  if (static_cast<unsigned long long>(about.st_size) != bytes) fail(path + " has the wrong size");
   return {made.release(), path, bytes, false};
 }
 
@@ -272,7 +274,7 @@ void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "a rank's place is taken", .got = std::strerror(errno)});
+                {.what = "cannot lock the rank's place", .got = std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {
