@@ -28,7 +28,7 @@ at::Tensor empty_pinned(const at::Tensor& like) {
 void require_memory(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || tensor.is_meta())
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "the tensor has no memory of its own",
+                {.what = "the tensor has no dense memory",
                  .got = c10::str(tensor.layout(), " on ", tensor.device()),
                  .want = "a dense tensor on the host or a device"});
 }
@@ -56,7 +56,7 @@ void compare(const at::Tensor& host, const std::string& path, std::int64_t offse
     file.read(piece.data(), static_cast<std::streamsize>(bytes));
     if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "a plain read of " + path + " gives other bytes",
+                  {.what = "validation failed: a plain read of " + path + " differs",
                    .got = "a difference after byte " +
                           std::to_string(static_cast<std::size_t>(offset) + at)});
     at += bytes;
@@ -101,8 +101,7 @@ void AsyncIORequest::wait() {
   const std::lock_guard lock(mutex_);
   if (finished_) return operation_.request->check();
   if (operation_.engine == nullptr)
-    throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "the request was given up with release()"});
+    throw Error(ErrorCode::invalid_state, kWhere, {.what = "the request was released"});
   finished_ = true;
   operation_.finish();
 }
@@ -124,7 +123,7 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
   }
   if (out == nullptr)
     throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "this handle was closed", .hint = "make another one"});
+                {.what = "the handle is closed", .hint = "create a new one"});
   out->require_same_process();
   return out;
 }
@@ -160,7 +159,7 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor,
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "bad file_offset", .got = std::to_string(offset)});
+                {.what = "file_offset is out of range", .got = std::to_string(offset)});
   auto host = host_tensor(tensor, write);
   auto file = open();
   out.path = file->path();
@@ -209,7 +208,7 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
                                              std::int64_t offset) {
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "bad descriptor", .got = std::to_string(descriptor)});
+                {.what = "the descriptor is out of range", .got = std::to_string(descriptor)});
   auto operation = begin(
       tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, false,
       offset);

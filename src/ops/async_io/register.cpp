@@ -34,7 +34,7 @@ void nothing(const at::Tensor&, const std::string&, std::int64_t, std::int64_t, 
 void check_copy(const at::Tensor& dest, const at::Tensor& src) {
   if (dest.sym_numel() != src.sym_numel() || dest.scalar_type() != src.scalar_type())
     throw Error(ErrorCode::invalid_argument, "deepspeed_memcpy",
-                {.what = "the tensors differ",
+                {.what = "the tensors differ in size or dtype",
                  .got = c10::str(src.sym_numel(), " elements of ", src.scalar_type()),
                  .want = c10::str(dest.sym_numel(), " of ", dest.scalar_type())});
 }

@@ -68,9 +68,9 @@ std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw Error(ErrorCode::timeout, "CCLComm",
-                {.what = "rank " + std::to_string(rank) + " did not come",
+                {.what = "rank " + std::to_string(rank) + " did not join the group",
                  .got = text.substr(0, text.find('\n')),
-                 .hint = "look at what it says"});
+                 .hint = "see its output"});
   }
 }
 
@@ -80,7 +80,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  std::chrono::milliseconds timeout) {
   if (!store || size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, "CCLComm",
-                {.what = "a group needs a store, a size of at least 1 and a rank in it",
+                {.what = "a group requires a store, a size of at least 1 and a rank below the size",
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   static std::atomic<int> last{0};
   name_ = "anyaccel_ccl_comm_" + std::to_string(++last);
@@ -94,7 +94,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
     const std::string word(bytes.begin(), bytes.end());
     if (word.empty() || word.front() != kCan)
       throw Error(ErrorCode::unavailable, "CCLComm",
-                  {.what = "oneCCL cannot be used: rank " + std::to_string(other) + " says " +
+                  {.what = "oneCCL cannot be used: rank " + std::to_string(other) + " reports " +
                            (word.empty() ? "nothing" : word.substr(1))});
     const auto end = word.find('\n');
     if (other == 0 && end != std::string::npos) first = word.substr(end + 1);
@@ -102,7 +102,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       throw Error(
           ErrorCode::unsupported, "CCLComm",
           {.what = "rank " + std::to_string(other) + " is a thread of another rank's process",
-           .want = "a process for each rank, as oneCCL does"});
+           .want = "one process per rank, which oneCCL requires"});
     std::istringstream token(word.substr(1, end));
     std::int64_t process = 0;
     std::string theirs;

@@ -38,7 +38,7 @@ void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1,
 }
 
 void check_invertible(const char* where, double beta1, double beta2) {
-  constexpr const char* old_state = "more than 0: else nothing is left of the old state";
+  constexpr const char* old_state = "more than 0, because the rollback divides by it";
   check_number(where, "beta1", beta1, beta1 > 0, old_state);
   check_number(where, "beta2", beta2, beta2 > 0, old_state);
 }

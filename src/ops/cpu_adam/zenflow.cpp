@@ -81,12 +81,12 @@ bool next_step(Control& control) {
 
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
-    fail_argument(where, "this cannot be the address of a control block", std::to_string(address),
+    fail_argument(where, "the address of the control block is invalid", std::to_string(address),
                   "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
-    fail_argument(where, "the control block is not initialised", "other bytes",
-                  "zenflow_adam_ctrl_init() first");
+    fail_argument(where, "the control block is not initialized", "other bytes",
+                  "a block from zenflow_adam_ctrl_init()");
   return control;
 }
 
@@ -113,8 +113,8 @@ std::shared_ptr<Optimizer> find(const char* where, std::int64_t handle) {
   const std::lock_guard lock(handles().mutex);
   const auto place = handles().optimizers.find(handle);
   if (place == handles().optimizers.end())
-    fail_argument(where, "there is no pool of this handle", std::to_string(handle),
-                  "one that zenflow_adam_create() gave");
+    fail_argument(where, "unknown handle", std::to_string(handle),
+                  "a handle from zenflow_adam_create()");
   return place->second;
 }
 
@@ -151,7 +151,7 @@ void zenflow_register(std::int64_t handle, ZenflowGroup group) {
   constexpr const char* where = "zenflow_adam_register_group";
   const auto optimizer = find(where, handle);
   if (static_cast<std::int64_t>(optimizer->groups.size()) == max_groups)
-    fail_argument(where, "there are too many groups", "one more",
+    fail_argument(where, "too many parameter groups", "one more",
                   "at most " + std::to_string(max_groups));
   optimizer->groups.push_back(std::move(group));
 }
@@ -179,7 +179,7 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
-    fail_argument(where, "the system gives no semaphore", std::strerror(errno),
+    fail_argument(where, "cannot create a semaphore", std::strerror(errno),
                   "one shared between processes");
   control->magic = control_magic;
 }
@@ -189,7 +189,7 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
   const auto optimizer = find(where, handle);
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(optimizer->groups.size()) != control->groups)
-    fail_argument(where, "the groups are not those of the control block",
+    fail_argument(where, "the number of groups differs from that of the control block",
                   std::to_string(optimizer->groups.size()), std::to_string(control->groups),
                   "register each group first");
   while (next_step(*control)) {
@@ -198,7 +198,7 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
     sem_post(&control->done);
   }
   std::fprintf(stderr,
-               "anyaccel: ZenFlow's optimizer process ends: its trainer, process %d, is gone\n",
+               "anyaccel: ZenFlow's optimizer process exits: its trainer (process %d) has ended\n",
                static_cast<int>(control->trainer));
 }
 
@@ -207,13 +207,13 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
   constexpr const char* where = "zenflow_adam_submit";
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(options.size()) != control->groups)
-    fail_argument(where, "the numbers are not for all groups", std::to_string(options.size()),
-                  std::to_string(control->groups));
+    fail_argument(where, "the number of options differs from that of the groups",
+                  std::to_string(options.size()), std::to_string(control->groups));
   if (now_state != 0 && now_state != 1)
     fail_argument(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
   if (control->asked.exchange(true))
-    fail_argument(where, "the step before is not done yet, or was not waited for", "a second step",
-                  "one after another", "call zenflow_adam_wait() until it is true");
+    fail_argument(where, "the previous step has not been waited for", "a second step",
+                  "one step at a time", "call zenflow_adam_wait() until it returns true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};
@@ -251,8 +251,8 @@ void zenflow_control_exit(std::int64_t address) {
 #else
 namespace {
 [[noreturn]] void not_here() {
-  fail_argument("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system",
-                "Linux");
+  fail_argument("zenflow_adam", "ZenFlow requires semaphores shared between processes",
+                "this system", "Linux");
 }
 }  // namespace
 

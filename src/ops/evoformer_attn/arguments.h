@@ -32,7 +32,7 @@ constexpr const char* evoformer_where = "evoformer_attention";
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
-    fail_argument(where, "the query does not fit", words(g.q),
+    fail_argument(where, "the query has the wrong shape", words(g.q),
                   "[..., entries, length, heads, head dim]");
   if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
   const auto check = [&](const char* name, const Tensor& tensor) {
@@ -57,7 +57,8 @@ inline void check_arguments(const EvoformerArguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor,
                          const std::vector<std::int64_t>& want) {
     if (tensor.sizes() != at::IntArrayRef(want))
-      fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
+      fail_argument(where, std::string(name) + " has the wrong shape", words(tensor),
+                    c10::str(want));
   };
   std::vector<std::int64_t> sizes = g.q.sizes().vec();
   const auto at = [&](std::int64_t last) -> std::int64_t& {
@@ -109,7 +110,7 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
   if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
       lse.size(1) != sizes.heads || lse.size(2) < sizes.queries ||
       (lse.size(2) > 1 && lse.stride(2) != 1) || lse.device() != q.device())
-    fail_argument(evoformer_where, "lse does not fit", words(lse),
+    fail_argument(evoformer_where, "lse has the wrong shape, dtype, strides or device", words(lse),
                   c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ",
                            sizes.queries, " or more]"));
 }
@@ -124,8 +125,9 @@ inline void check_result(const char* name, const Tensor& tensor, const Tensor& l
                          at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
       tensor.device() != like.device())
-    fail_argument(evoformer_where, std::string(name) + " does not fit", words(tensor),
-                  c10::str("contiguous ", type, " ", like.sizes()));
+    fail_argument(evoformer_where,
+                  std::string(name) + " has the wrong shape, dtype, strides or device",
+                  words(tensor), c10::str("contiguous ", type, " ", like.sizes()));
 }
 
 /// The dtype of the arithmetic, of lse and of the biases' gradients.
@@ -142,7 +144,7 @@ struct EvoformerBackward {
 inline void check_backward(const EvoformerArguments& g, const EvoformerBackward& b) {
   if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() ||
       b.out.sizes() != g.q.sizes() || b.out.scalar_type() != g.q.scalar_type())
-    fail_argument(evoformer_where, "the gradient or the result does not fit",
+    fail_argument(evoformer_where, "the gradient or the result has the wrong shape or dtype",
                   words(b.grad) + " and " + words(b.out), words(g.q));
   check_result("dq", b.dq, g.q, g.q.scalar_type());
   check_result("dk", b.dk, g.k, g.q.scalar_type());

@@ -23,13 +23,13 @@ inline void check_lamb_numbers(const char* where, const LambNumbers& n) {
   check_not_negative(where, "eps", n.eps);
   check_not_negative(where, "decay", n.decay);
   check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0,
-               "not 0, also as a float");
+               "a number that is not 0 as a float32");
   if (!(n.min_coeff <= n.max_coeff))
     fail_argument(where, "min_coeff is above max_coeff",
                   c10::str(n.min_coeff, " and ", n.max_coeff), "min_coeff <= max_coeff");
   if (n.mode != 0 && n.mode != 1)
     fail_argument(where, "the mode is out of range", std::to_string(n.mode),
-                  "0 (eps below the root) or 1 (beside it)");
+                  "0 (eps inside the square root) or 1 (outside)");
 }
 
 inline LambConstants lamb_constants(const LambNumbers& n) {

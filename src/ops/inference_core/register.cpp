@@ -29,7 +29,7 @@ Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(
 void check_like(const char* where, const Tensor& out, const Tensor& x) {
   if (out.dim() != x.dim() || out.scalar_type() != x.scalar_type() ||
       out.sym_sizes() != x.sym_sizes())
-    fail_argument(where, "the result does not fit", words(out), words(x));
+    fail_argument(where, "the result has the wrong shape or dtype", words(out), words(x));
 }
 
 Tensor normalized(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
@@ -87,8 +87,8 @@ Tensor activated(const char* where, const Tensor& x, Activation activation) {
     case Activation::siglu: return at::silu(x);
     case Activation::identity: return x;
   }
-  fail_argument(where, "there is no such activation",
-                std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
+  fail_argument(where, "unknown activation", std::to_string(static_cast<std::int64_t>(activation)),
+                "0 to 6");
 }
 
 Tensor with_bias(const Tensor& x, const OptionalTensor& bias) {
@@ -99,7 +99,7 @@ void bias_activation(const Tensor& x, const OptionalTensor& bias, std::int64_t a
   constexpr const char* where = "bias_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind == Activation::geglu || kind == Activation::reglu || kind == Activation::siglu)
-    fail_argument(where, "the activation has a gate", std::to_string(activation), "0, 1, 2 or 6",
+    fail_argument(where, "the activation is gated", std::to_string(activation), "0, 1, 2 or 6",
                   "use gated_activation");
   x.copy_(activated(where, with_bias(x, bias), kind));
 }
@@ -109,10 +109,11 @@ void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& 
   constexpr const char* where = "gated_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind != Activation::geglu && kind != Activation::reglu && kind != Activation::siglu)
-    fail_argument(where, "the activation has no gate", std::to_string(activation), "3, 4 or 5");
+    fail_argument(where, "the activation is not gated", std::to_string(activation), "3, 4 or 5");
   if (x.dim() != out.dim() || x.dim() < 1 || x.sym_size(-1) != out.sym_size(-1) * 2)
-    fail_argument(where, "input and result do not fit", c10::str(words(x), " and ", words(out)),
-                  "twice as many channels");
+    fail_argument(where, "the shapes of the input and the result do not match",
+                  c10::str(words(x), " and ", words(out)),
+                  "twice as many channels in the input as in the result");
   const Tensor sum = with_bias(x, bias);
   // Gates and channels alternate, the gate first.
   out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) *
@@ -123,7 +124,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
   if (weights.dim() != 2 || x.dim() < 2 || out.dim() < 2 || x.sym_size(-1) != weights.sym_size(1) ||
       out.sym_size(-1) != weights.sym_size(0) || x.scalar_type() != weights.scalar_type() ||
       out.sym_numel() * weights.sym_size(1) != x.sym_numel() * weights.sym_size(0))
-    fail_argument("blas_linear", "the tensors do not fit",
+    fail_argument("blas_linear", "the shapes or dtypes of the tensors do not match",
                   c10::str(words(out), ", ", words(x), ", ", words(weights)),
                   "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
   if (x.dim() == 2 && out.dim() == 2 && out.scalar_type() == x.scalar_type())

@@ -78,7 +78,7 @@ void pin_memory_set_limit(std::int64_t bytes) {
     throw Error(ErrorCode::invalid_argument, "pin_memory_set_limit",
                 {.what = "the limit is negative",
                  .got = std::to_string(bytes),
-                 .want = "0 (none) or bytes"});
+                 .want = "0 (no limit) or a number of bytes"});
   Pool::shared().set_limit(bytes);
 }
 

@@ -155,8 +155,8 @@ Pair reduce_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t o
   check_bits("quantizer_reduce", bits);
   auto sizes = data.sym_sizes().vec();
   if (sizes.empty() || devices < 1)
-    fail_argument("quantizer_reduce", "the data are not so many devices'", std::to_string(devices),
-                  "1 or more");
+    fail_argument("quantizer_reduce", "the data is a scalar, or devices_per_node is out of range",
+                  std::to_string(devices), "1 or more");
   sizes.back() = sizes.back() / devices;
   return shapes_of_codes(data, sizes, out_groups, asymmetric);
 }

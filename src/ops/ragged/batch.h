@@ -31,17 +31,17 @@ static_assert(sizeof(AttentionAtom) == 32);
 class RaggedBatch {
  public:
   RaggedBatch(const char* where, const Tensor& metadata, const Tensor& sequences) : where_(where) {
-    check(metadata, at::kInt, 2, "the batch's numbers");
+    check(metadata, at::kInt, 2, "the batch metadata");
     tokens_ = metadata.const_data_ptr<std::int32_t>()[0];
     count_ = metadata.const_data_ptr<std::int32_t>()[1];
-    check(sequences, at::kInt, 4 * count_, "the sequences' numbers");
+    check(sequences, at::kInt, 4 * count_, "the sequence metadata");
     sequences_ = reinterpret_cast<const RaggedSequence*>(sequences.const_data_ptr<std::int32_t>());
     for (std::int64_t i = 0; i < count_; ++i)
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
           std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
-        fail_argument(where, "a sequence is not in the batch",
+        fail_argument(where, "a sequence is outside of the batch",
                       c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first),
-                      c10::str("within ", tokens_));
+                      c10::str("within ", tokens_, " tokens"));
   }
   void set_blocks(const Tensor& pointers) {
     check(pointers, at::kLong, count_, "the lists of blocks");
@@ -63,7 +63,7 @@ class RaggedBatch {
              const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.scalar_type() != type || !tensor.is_contiguous() || tensor.numel() < least)
-      fail_argument(where_, std::string(name) + " do not fit", words(tensor),
+      fail_argument(where_, std::string(name) + ": wrong size, dtype or strides", words(tensor),
                     c10::str("contiguous ", type, ", ", least, " or more"));
   }
 
@@ -80,13 +80,13 @@ struct BlockedCache {
     if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 ||
         cache.stride(4) != 1 || cache.stride(3) != cache.size(4) ||
         cache.scalar_type() != like.scalar_type())
-      fail_argument(where, "the cache does not fit", words(cache),
+      fail_argument(where, "the cache has the wrong shape, strides or dtype", words(cache),
                     c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);
   }
   void check(const char* where, std::int64_t number) const {
     if (number < 0 || number >= tensor.size(0))
-      fail_argument(where, "there is no such block", std::to_string(number),
+      fail_argument(where, "a block number is out of range", std::to_string(number),
                     c10::str("0 to ", tensor.size(0) - 1));
   }
   /// Offset in elements of a token's keys (part 0) or values (part 1).

@@ -13,16 +13,16 @@ using at::Tensor;
 
 inline void check_ids(const char* where, const Tensor& ids, std::int64_t dims) {
   if ((ids.scalar_type() != at::kInt && ids.scalar_type() != at::kLong) || ids.dim() != dims)
-    fail_argument(where, "the token numbers do not fit", words(ids),
-                  c10::str("int32 or int64, of ", dims, " dimensions"));
+    fail_argument(where, "the token ids have the wrong shape or dtype", words(ids),
+                  c10::str("int32 or int64 with ", dims, " dimensions"));
 }
 
 /// Checks that also work for symbolic shapes: dtypes and dimensions.
 inline void check_kinds(const char* where, const Tensor& whole, const Tensor& ids) {
   check_ids(where, ids, 2);
   if (whole.dim() != 3)
-    fail_argument(where, "the activations do not fit", words(whole),
-                  "[batch, tokens, channels], or tokens before the batch");
+    fail_argument(where, "the activations have the wrong number of dimensions", words(whole),
+                  "[batch, tokens, channels] or [tokens, batch, channels]");
 }
 
 /// Activations are [batch, tokens, channels] with `batch_first`, otherwise [tokens, batch,
@@ -33,7 +33,7 @@ inline void check_tokens(const char* where, const Tensor& whole, const Tensor& i
   const std::int64_t batch = whole.size(batch_first ? 0 : 1);
   if (ids.size(0) != batch)
     fail_argument(
-        where, "token numbers and activations differ in their batch", words(ids),
+        where, "token ids and activations differ in batch size", words(ids),
         c10::str("[", batch, ", count]"),
         batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
 }
@@ -44,7 +44,8 @@ inline void check_part(const char* where, const Tensor& part, const Tensor& whol
       part.size(batch_first ? 0 : 1) != ids.size(0) ||
       part.size(batch_first ? 1 : 0) != ids.size(1) || part.size(2) != whole.size(2) ||
       part.device() != whole.device())
-    fail_argument(where, "the layer's activations do not fit", words(part),
+    fail_argument(where, "the layer's activations have the wrong shape, dtype or device",
+                  words(part),
                   c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
 }
 

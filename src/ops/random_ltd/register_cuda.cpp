@@ -11,7 +11,8 @@ namespace {
 
 void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
   if (ids.device() != whole.device())
-    fail_argument(where, "the token numbers are on another device", words(ids), words(whole));
+    fail_argument(where, "the token ids are on another device than the activations", words(ids),
+                  words(whole));
 }
 
 /// Out-of-range ids are not detected here, because that would synchronize with the device.

@@ -28,7 +28,7 @@ inline void check_same_device(const char* where, const at::Tensor& params,
                               const at::Tensor& first) {
   if (params.device() != first.device())
     fail_argument(where, "the parameters are on several devices", words(params), words(first),
-                  "make a call for each device");
+                  "call the op once per device");
 }
 
 inline void check_chunk_size(const char* where, std::int64_t chunk_size) {
@@ -36,7 +36,7 @@ inline void check_chunk_size(const char* where, std::int64_t chunk_size) {
   // sizes.
   if (chunk_size < 256 || chunk_size > std::numeric_limits<std::int32_t>::max())
     fail_argument(where, "the chunk size is out of range", std::to_string(chunk_size),
-                  "256 to 2147483647, DeepSpeed gives 65536");
+                  "256 to 2147483647 (DeepSpeed passes 65536)");
 }
 
 inline void check_equal_lengths(const char* where, at::TensorList params,
@@ -54,7 +54,7 @@ inline void* current_stream(c10::Device device) {
 
 /// Throws if a launch failed. `problem` is its error; null means success.
 inline void check_launch(const char* where, const char* problem) {
-  TORCH_CHECK(problem == nullptr, "[", where, "] the device refused the kernel; got ",
+  TORCH_CHECK(problem == nullptr, "[", where, "] the kernel launch failed; got ",
               problem ? problem : "");
 }
 

@@ -42,7 +42,8 @@ inline void check_on_host(std::string_view where, const char* name, const at::Te
 inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor,
                            const at::Tensor& first) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
+    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor),
+                  "a dense tensor");
   if (tensor.device() != first.device())
     fail_argument(where, std::string(name) + " is on another device", words(tensor), words(first));
 }
@@ -56,7 +57,7 @@ inline void check_shape(std::string_view where, const char* name, const at::Tens
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
     fail_argument(where,
-                  std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+                  std::string(name) + " differs from the parameters in memory layout, or has gaps",
                   "strides " + c10::str(tensor.strides()), "contiguous tensors",
                   "call contiguous() and copy the result back");
 }
@@ -79,7 +80,7 @@ inline Element element_beside(std::string_view where, const char* name, const at
                               Element params) {
   const Element element = element_of(where, name, tensor);
   if (element != Element::f32 && element != params)
-    fail_argument(where, std::string("the dtype of ") + name + " fits no parameters of this dtype",
+    fail_argument(where, std::string("the dtype of ") + name + " does not match the parameters'",
                   words(tensor), "float32 or the parameters' dtype");
   return element;
 }

@@ -31,8 +31,8 @@ class OptimizerIds {
     const std::lock_guard lock(mutex_);
     const auto place = kept_.find(id);
     if (place == kept_.end())
-      fail_argument(where, "there is no optimizer of this id", std::to_string(id),
-                    "one that was created");
+      fail_argument(where, "unknown optimizer id", std::to_string(id),
+                    "the id of a created optimizer");
     return place->second;
   }
 

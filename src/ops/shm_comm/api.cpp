@@ -42,7 +42,7 @@ ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                            std::chrono::milliseconds timeout)
     : group_(group), name_(new_name()) {
   if (!group)
-    throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "there is no process group"});
+    throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "the process group is null"});
   static const auto op = shm_op<Init>("shm_comm_init");
   c10d::register_process_group(name_, group_);
   try {

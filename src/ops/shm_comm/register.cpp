@@ -48,7 +48,7 @@ std::pair<Kind, int> numbers(const char* where, ScalarType type) {
                   {.what = "this dtype cannot be reduced",
                    .got = c10::toString(type),
                    .want = "floats of 16 to 64 bits, integers, bool or complex numbers",
-                   .hint = "reduce it as float32"});
+                   .hint = "convert it to float32 first"});
   }
 }
 
@@ -63,7 +63,7 @@ void check_complex(const char* where, int parts, Reduce reduce) {
   throw Error(ErrorCode::unsupported, where,
               {.what = "AVG requires a floating-point dtype",
                .got = c10::toString(type),
-               .want = "a floating dtype"});
+               .want = "a floating-point dtype"});
 }
 
 Reduce reduction(const char* where, const std::string& name, ScalarType type) {
@@ -73,7 +73,7 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   const auto found = kNames.find(name);
   if (found == kNames.end())
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "there is no such reduction",
+                {.what = "unknown reduction",
                  .got = "'" + name + "'",
                  .want = "sum, avg, product, min or max"});
   const auto reduce = found->second;
@@ -176,7 +176,7 @@ std::vector<std::int64_t> scattered_sizes(const Tensor& self, int ranks) {
   if (sizes.empty() || sizes[0] % ranks != 0)
     throw Error(ErrorCode::invalid_argument, "shm_reduce_scatter",
                 {.what = "the first dimension must be a multiple of the number of ranks",
-                 .got = sizes.empty() ? "no dimension" : std::to_string(sizes[0]),
+                 .got = sizes.empty() ? "a scalar" : std::to_string(sizes[0]),
                  .want = "a multiple of " + std::to_string(ranks)});
   sizes[0] /= ranks;
   return sizes;
@@ -211,7 +211,7 @@ void broadcast_(const Tensor& self, std::int64_t source, const std::string& name
   const auto group = find_group(name);
   if (source < 0 || source > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, "shm_broadcast",
-                {.what = "no rank of the group", .got = std::to_string(source)});
+                {.what = "the source rank is out of range", .got = std::to_string(source)});
   const Plain plain(self);
   if (self.numel() == 0) return;
   const std::lock_guard lock(group->mutex);
@@ -279,7 +279,7 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   if (!can_reduce(kind, reduce)) fail_average(kWhere, type);
   if (count < 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "no such count", .got = std::to_string(count)});
+                {.what = "the count is negative", .got = std::to_string(count)});
   const std::lock_guard lock(group.mutex);
   if (group.communicator) {
     group.communicator->all_reduce(in, out, static_cast<std::size_t>(count * parts), kind, reduce);

@@ -109,7 +109,7 @@ SparseSelfAttention::SparseSelfAttention(std::shared_ptr<const SparsityConfig> c
       key_padding_mask_mode_(std::move(key_padding_mask_mode)),
       attn_mask_mode_(std::move(attn_mask_mode)) {
   if (!config_)
-    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention", {.what = "there is no config"});
+    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention", {.what = "the config is null"});
   master_layout_ = config_->make_layout(max_seq_length);
 }
 
@@ -121,7 +121,7 @@ at::Tensor SparseSelfAttention::get_layout(std::int64_t length) const {
                 {.what = "the sequence is too long",
                  .got = std::to_string(length),
                  .want = std::to_string(master_layout_.size(1) * config_->block()) + " or less",
-                 .hint = "give a larger max_seq_length"});
+                 .hint = "pass a larger max_seq_length"});
   return master_layout_.narrow(1, 0, blocks).narrow(2, 0, blocks);
 }
 

@@ -273,8 +273,8 @@ class Attention : public torch::autograd::Function<Attention> {
 Tensor attention_autograd(SPARSE_ATTN_GIVEN) {
   for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
     if (is_given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
-      fail_argument(where, "a mask wants a gradient", (*mask)->toString(),
-                    "a mask without requires_grad", "give what is learned as rpe");
+      fail_argument(where, "a mask requires a gradient", (*mask)->toString(),
+                    "a mask without requires_grad", "pass learned biases as rpe");
   return Attention::apply(SPARSE_ATTN_PASSED);
 }
 

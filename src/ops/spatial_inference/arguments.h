@@ -39,7 +39,8 @@ inline void check_bias_arguments(const BiasArguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor, bool fits) {
     if (!fits || tensor.scalar_type() != g.activation.scalar_type() ||
         tensor.device() != g.activation.device())
-      fail_argument(where, std::string(name) + " does not fit", words(tensor), words(g.activation));
+      fail_argument(where, std::string(name) + " has the wrong shape, dtype or device",
+                    words(tensor), words(g.activation));
   };
   const auto is_bias = [&](const Tensor& tensor) {
     return tensor.dim() == 1 && tensor.sym_size(0) == channels;

@@ -61,8 +61,9 @@ TransformerLayer::TransformerLayer(TransformerConfig config, at::ScalarType dtyp
   TransformerConfig& c = config_;
   if (c.intermediate_size <= 0) c.intermediate_size = 4 * c.hidden_size;
   check(c.heads > 0 && c.hidden_size > 0 && c.hidden_size % c.heads == 0,
-        "hidden_size and heads do not fit",
-        std::to_string(c.hidden_size) + " and " + std::to_string(c.heads), "a multiple of heads");
+        "hidden_size is not a multiple of heads",
+        std::to_string(c.hidden_size) + " and " + std::to_string(c.heads),
+        "positive sizes, and hidden_size a multiple of heads");
   check(c.initializer_range >= 0, "initializer_range is out of range",
         std::to_string(c.initializer_range), "0 or more");
   op_of(c.stochastic_mode);
@@ -93,9 +94,8 @@ TransformerLayer::TransformerLayer(TransformerConfig config, at::ScalarType dtyp
 at::Tensor& TransformerLayer::parameter(const std::string& name) {
   for (auto& [own, tensor] : parameters_)
     if (own == name) return tensor;
-  throw Error(
-      ErrorCode::invalid_argument, where,
-      {.what = "there is no such parameter", .got = name, .want = "one of named_parameters()"});
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = "unknown parameter", .got = name, .want = "one of named_parameters()"});
 }
 
 std::int64_t TransformerLayer::next_seed() {
@@ -109,7 +109,7 @@ std::int64_t TransformerLayer::next_seed() {
 at::Tensor TransformerLayer::forward(const at::Tensor& hidden_states,
                                      const at::Tensor& attention_mask) {
   const TransformerConfig& c = config_;
-  check(hidden_states.defined(), "there is no input", "an undefined tensor",
+  check(hidden_states.defined(), "the input is undefined", "an undefined tensor",
         "[batch, length, hidden_size]");
   const bool drops = training_ && (c.attn_dropout_ratio > 0 || c.hidden_dropout_ratio > 0);
   const std::int64_t seed = drops ? next_seed() : 0;
@@ -140,7 +140,7 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
                            : at::cat({find("attention.self.query." + theirs),
                                       find("attention.self.key." + theirs),
                                       find("attention.self.value." + theirs)}));
-    check(values.back().sizes() == parameters_[i].second.sizes(), "a weight has another shape",
+    check(values.back().sizes() == parameters_[i].second.sizes(), "a weight has the wrong shape",
           prefix + theirs + " " + c10::str(values.back().sizes()),
           c10::str(parameters_[i].second.sizes()).c_str());
   }

@@ -96,9 +96,8 @@ void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first
 /// Inverting a norm divides by its weight, so no weight may be 0.
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
-    fail_argument("transformer_layer",
-                  std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
-                  "weights other than 0", "leave normalize_invertible off");
+    fail_argument("transformer_layer", std::string("normalize_invertible cannot divide by ") + name,
+                  "a weight of 0", "weights other than 0", "disable normalize_invertible");
 }
 
 template <typename S>

@@ -174,7 +174,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 Tensor layer_autograd(GIVEN) {
   const bool enabled = c10::GradMode::is_enabled();
   if (enabled && attention_mask && attention_mask->defined() && attention_mask->requires_grad())
-    fail_argument("transformer_layer", "attention_mask wants a gradient",
+    fail_argument("transformer_layer", "attention_mask requires a gradient",
                   attention_mask->toString(), "a mask without requires_grad");
   bool wanted = false;
   for (const Tensor* tensor :

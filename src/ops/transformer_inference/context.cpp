@@ -83,10 +83,10 @@ Heads heads_of(const ContextArguments& g) {
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads, all = g.heads + 2 * kv_heads;
   if (x.dim() != 3 || g.heads < 1 || x.size(2) % all != 0 || g.heads % kv_heads != 0)
-    fail_argument(where, "queries, keys and values do not fit",
-                  c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " of keys"),
-                  "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple "
-                  "of those of keys");
+    fail_argument(where, "queries, keys and values have the wrong shape",
+                  c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " key heads"),
+                  "[batch, tokens, (heads + 2 * key heads) * head dim], and heads a multiple of "
+                  "key heads");
   element_of(where, "query_key_value", x);
   check_rotation(where, g.rotation, x.size(2) / all);
   return {x.size(0), x.size(1), g.heads, kv_heads, x.size(2) / all, 0, g.rotation, nullptr};
@@ -115,8 +115,8 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
   if (!prompt && keys < 1)
-    fail_argument(where, "a word has nothing in front of it", "none",
-                  "a prompt of one token or more before it");
+    fail_argument(where, "the workspace contains no prompt", "no tokens",
+                  "a prompt of one or more tokens first");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();
@@ -167,7 +167,7 @@ std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const
   constexpr const char* where = "apply_rotary_pos_emb";
   if (query.dim() != 3 || heads < 1 || query.size(2) % heads != 0 || query.sizes() != key.sizes() ||
       query.scalar_type() != key.scalar_type() || offset < 0)
-    fail_argument(where, "query and key do not fit",
+    fail_argument(where, "query and key have the wrong shape or dtype, or the offset is negative",
                   c10::str(words(query), " and ", words(key), " for ", heads, " heads"),
                   "[batch, tokens, heads * head dim] for both, and an offset of 0 or more");
   const std::int64_t dim = query.size(2) / heads, tokens = query.size(1);
@@ -209,7 +209,7 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
       fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"),
-                    "a pass of a prompt before");
+                    "a prompt first");
     for (const Tensor& whole : {cache.keys, cache.values}) {
       // Starts at the last entry, so that no source is overwritten before it is copied.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)
