@@ -49,7 +49,7 @@ std::string agree_on_backend(c10d::Store& store, int rank, int size,
                 {.what = "ranks have different communication backends",
                  .got = got,
                  .want = "the same backend on all ranks",
-                 .hint = "give all ranks the same name and accelerator"});
+                 .hint = "use the same backend name and accelerator on all ranks"});
   if (rank == 0)
     log(LogLevel::warning,
         "oneCCL is not available on all ranks (" + got + "): all ranks use gloo");

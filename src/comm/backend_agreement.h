@@ -7,18 +7,18 @@
 
 namespace anyaccel::comm {
 
-/// A rank's preferred backend: the accelerator's communication_backend_name() if `automatic`, else
-/// the name that the program gave.
+/// A rank's preferred backend: communication_backend_name() of the accelerator if `automatic`,
+/// otherwise the name that the program passed.
 struct BackendPreference {
   std::string name;
   bool automatic;
 };
 
-/// Returns the backend that all ranks use. All ranks call it, with a store of their own. Hosts may
-/// have different software installed, and ranks with different backends would wait for each other
-/// forever. If all preferences are automatic and some ranks lack oneCCL, all ranks use gloo. Any
-/// other mismatch throws `invalid_argument` on all ranks, naming two of them. Exceptions of the
-/// store are passed on.
+/// Returns the backend that all ranks use. All ranks must call it, with a store that nothing else
+/// uses. Hosts may have different software installed, and ranks with different backends would wait
+/// for each other forever. If all preferences are automatic and some ranks lack oneCCL, all ranks
+/// use gloo. Any other mismatch throws `invalid_argument` on all ranks and names two of them.
+/// Exceptions of the store are passed on.
 std::string agree_on_backend(c10d::Store& store, int rank, int size,
                              const BackendPreference& preference);
 

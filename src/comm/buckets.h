@@ -1,4 +1,4 @@
-// Which gradients are reduced together.
+// Grouping of gradients that are reduced together.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,16 @@
 
 namespace anyaccel::comm {
 
-/// A gradient: its size, and which others it may share memory with.
+/// A gradient's size, and its kind: only gradients of one kind share a bucket.
 struct Sized {
   std::int64_t bytes = 0;
   int kind = 0;
 };
 
-/// Groups `items`, which come in this order, into buckets of one kind: at most `first` bytes in a
-/// kind's first bucket and `most` in the others, or a single larger item. Buckets are in the order
-/// in which they are complete. Every item is in one of them.
+/// Groups `items`, which become ready in this order, into buckets of one kind. A kind's first
+/// bucket has at most `first` bytes and the others at most `most`; a larger item gets a bucket of
+/// its own. Buckets are sorted by the order in which they become complete. Every item is in exactly
+/// one bucket.
 std::vector<std::vector<std::size_t>> plan_buckets(std::span<const Sized> items, std::int64_t first,
                                                    std::int64_t most);
 

@@ -20,7 +20,7 @@ using Lists = std::vector<std::vector<at::Tensor>>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-/// Runs its operation in wait(). The executor of the StagedBackend waits at once, and does not hold
+/// Runs its operation in wait(). The executor of StagedBackend waits immediately and does not hold
 /// a lock meanwhile.
 class LazyWork final : public c10d::Work {
  public:
@@ -35,7 +35,7 @@ class LazyWork final : public c10d::Work {
   std::function<void()> operation_;
 };
 
-/// Nothing for what oneCCL does not reduce with.
+/// Returns nothing for reductions that oneCCL does not support.
 std::optional<ReduceOp> reduction(c10d::ReduceOp::RedOpType kind) {
   switch (kind) {
     case c10d::ReduceOp::SUM: return ReduceOp::sum;
@@ -121,7 +121,7 @@ class CclHost final : public c10d::Backend {
     return lazy(OpType::BARRIER, [ccl = ccl_] { ccl->barrier(); });
   }
 
-  // oneCCL's own end the process on host memory.
+  // oneCCL's own send and recv terminate the process if the tensor is in host memory.
   WorkPtr send(Tensors& tensors, int rank, int tag) override {
     return gloo_->send(tensors, rank, tag);
   }
@@ -144,7 +144,7 @@ class CclHost final : public c10d::Backend {
     for (const auto& part : parts) out.push_back(part.reshape({-1}));
     return out;
   }
-  /// The parts, one after the other, of a flat tensor.
+  /// Splits the flat tensor `all` into `parts`.
   static void put(const at::Tensor& all, const Tensors& parts) {
     std::int64_t offset = 0;
     for (const auto& part : parts) {

@@ -1,4 +1,4 @@
-// oneCCL's collectives as the backend for host tensors behind a StagedBackend.
+// oneCCL's collectives as the host backend of a StagedBackend.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -8,9 +8,9 @@
 
 namespace anyaccel::comm {
 
-/// Takes contiguous host tensors, as StagedBackend gives them; works do what they do in wait(), in
-/// the order of those calls. `gloo` serves what oneCCL lacks. A call of all ranks; `unavailable` on
-/// all when oneCCL cannot be had on one.
+/// Takes contiguous host tensors, as StagedBackend passes them. Operations run in wait(), in the
+/// order of the wait() calls. `gloo` serves what oneCCL lacks. All ranks must call it. Throws
+/// `unavailable` on all ranks if oneCCL is missing on one.
 c10::intrusive_ptr<c10d::Backend> make_ccl_host(const c10::intrusive_ptr<c10d::Store>& store,
                                                 c10::intrusive_ptr<c10d::Backend> gloo,
                                                 const GroupOptions& options);

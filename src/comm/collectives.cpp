@@ -1,5 +1,5 @@
-// Each operation of c10d in terms of Staging and the host backend. Operations that only move data
-// treat it as bytes, so every dtype works.
+// Implements each c10d operation with Staging and the host backend. Operations that only move data
+// treat it as bytes, so they work for every dtype.
 #include <ATen/ops/view_as_real.h>
 
 #include "anyaccel/error.h"
@@ -31,7 +31,7 @@ bool reducible(c10::ScalarType type) {
 at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& tensor,
                                       c10d::ReduceOp& reduce, Use use) const {
   const auto type = tensor.scalar_type();
-  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison refuses UNUSED
+  const c10d::ReduceOp::RedOpType kind = reduce;  // ReduceOp's own comparison rejects UNUSED
   const bool average = kind == c10d::ReduceOp::AVG;
   const bool sums = average || kind == c10d::ReduceOp::SUM;
   const bool bitwise =
@@ -41,7 +41,7 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
                 {.what = what, .got = std::string("dtype ") + dtype_name(type), .want = want});
   };
   if (kind == c10d::ReduceOp::PREMUL_SUM || kind == c10d::ReduceOp::UNUSED)
-    fail("PREMUL_SUM does not exist here", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
+    fail("PREMUL_SUM is not supported", "SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR or BXOR");
   if (!reducible(type))
     fail("this dtype cannot be reduced",
          "float32, float64, float16, bfloat16, int8, uint8, int32, int64, bool, complex64 or "
@@ -49,9 +49,9 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
   if (c10::isComplexType(type) && !sums)
     fail("complex numbers can only be summed or averaged", "SUM or AVG");
   if (average && !c10::isFloatingType(type) && !c10::isComplexType(type))
-    fail("AVG requires a floating-point dtype", "a floating dtype");
+    fail("AVG requires a floating-point dtype", "a floating-point dtype");
   if (bitwise && !c10::isIntegralType(type, /*includeBool=*/true))
-    fail("bitwise reductions are for integers", "an integer dtype");
+    fail("bitwise reductions require an integer dtype", "an integer dtype");
   auto host = operation.staging->add(tensor, use);
   if (average && use != Use::read) {
     operation.finish_on_host = [host, size = size_, before = operation.finish_on_host]() mutable {
@@ -60,7 +60,7 @@ at::Tensor StagedBackend::add_reduced(Operation& operation, const at::Tensor& te
     };
   }
   if (average) reduce = c10d::ReduceOp::SUM;
-  // As NCCL: the sum of truths is truth when one is.
+  // As in NCCL, the sum of booleans is their logical OR.
   if (type == c10::kBool && kind == c10d::ReduceOp::SUM) reduce = c10d::ReduceOp::MAX;
   return c10::isComplexType(type) ? at::view_as_real(host) : host;
 }
@@ -100,8 +100,8 @@ StagedBackend::WorkPtr StagedBackend::reduce(Tensors& tensors, const c10d::Reduc
   const auto use = options.rootRank == rank_ ? Use::read_and_write : Use::read;
   const auto& tensor = only(op.name, tensors);
   auto host = add_reduced(op, tensor, to.reduceOp, use);
-  // gloo leaves partial sums in what it is given; a host tensor of another rank than the root stays
-  // as it is.
+  // gloo leaves partial sums in its input, but a host tensor must not change on ranks other than
+  // the root.
   if (use == Use::read && tensor.device().is_cpu()) host = host.clone();
   op.posts.push_back([host, to](c10d::Backend& gloo) {
     Tensors list{host};
@@ -277,7 +277,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
                                                     std::vector<int64_t>& input_splits,
                                                     const c10d::AllToAllOptions& options) {
   auto op = operation("all_to_all_single", OpType::ALLTOALL_BASE);
-  // Rows of tensors become bytes.
+  // Converts splits in rows to splits in bytes.
   const auto in_bytes = [&](const at::Tensor& tensor, const std::vector<int64_t>& splits) {
     const auto rows = tensor.dim() == 0 ? 1 : tensor.size(0);
     auto sizes = splits;
@@ -290,7 +290,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall_base(at::Tensor& output, at::Tens
     if (sum != rows || std::ssize(sizes) != size_)
       throw Error(
           ErrorCode::invalid_argument, op.name,
-          {.what = "the splits do not make up the first dimension",
+          {.what = "the splits do not add up to the first dimension",
            .got = std::to_string(sizes.size()) + " splits of " + std::to_string(sum) + " rows",
            .want = std::to_string(size_) + " splits of " + std::to_string(rows) + " rows"});
     return sizes;
@@ -315,7 +315,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   auto op = operation("all_to_all", OpType::ALLTOALL);
   check_lists(op.name, {outputs}, {at::Tensor()});
   check_lists(op.name, {inputs}, {at::Tensor()});
-  // One exchange of bytes: every rank packs what it has for the others behind each other.
+  // A single exchange of bytes: every rank concatenates its parts for the others.
   auto packed = std::make_shared<std::pair<at::Tensor, at::Tensor>>();
   auto to = std::make_shared<std::vector<int64_t>>();
   auto from = std::make_shared<std::vector<int64_t>>();
@@ -391,7 +391,7 @@ StagedBackend::WorkPtr StagedBackend::recvAnysource(Tensors& tensors, int tag) {
 StagedBackend::WorkPtr StagedBackend::barrier(const c10d::BarrierOptions& options) {
   auto op = operation("barrier", OpType::BARRIER);
   op.posts.push_back([options](c10d::Backend& gloo) { return gloo.barrier(options); });
-  // What the program gave the devices before counts as done, too.
+  // The barrier also waits for work that the program has queued on the devices.
   get_accelerator().synchronize();
   return run(std::move(op));
 }

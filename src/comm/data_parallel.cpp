@@ -19,7 +19,7 @@ namespace anyaccel::comm {
 namespace {
 
 constexpr const char* kWhere = "DataParallel";
-/// Gradients begin at whole cache lines.
+/// Gradients are aligned to cache lines.
 constexpr std::int64_t kLineBytes = 64;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& what, const std::string& got = {},
@@ -36,7 +36,7 @@ std::int64_t bytes_of(double mib, const char* name) {
   return static_cast<std::int64_t>(mib * 1024 * 1024);
 }
 
-/// Elements that a gradient takes in its bucket.
+/// Number of elements that a gradient occupies in its bucket.
 std::int64_t room_for(const at::Tensor& parameter) {
   const auto line =
       std::max<std::int64_t>(1, kLineBytes / static_cast<std::int64_t>(parameter.element_size()));
@@ -44,7 +44,7 @@ std::int64_t room_for(const at::Tensor& parameter) {
 }
 
 void check_parameters(const std::vector<at::Tensor>& parameters) {
-  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there is nothing to train");
+  if (parameters.empty()) fail(ErrorCode::invalid_argument, "there are no parameters");
   std::set<const void*> seen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const at::Tensor& parameter = parameters[i];
@@ -55,14 +55,14 @@ void check_parameters(const std::vector<at::Tensor>& parameters) {
            c10::toString(parameter.scalar_type()),
            "a dense floating-point leaf that requires a gradient");
     if (!seen.insert(parameter.unsafeGetTensorImpl()).second)
-      fail(ErrorCode::invalid_argument, name_of(i) + " is named twice");
+      fail(ErrorCode::invalid_argument, name_of(i) + " appears twice");
     if (torch::autograd::impl::post_acc_grad_hooks(parameter))
-      fail(ErrorCode::invalid_state, name_of(i) + " has a post-accumulate-grad hook already", {},
-           {}, "end what put it there, such as another DataParallel, first");
+      fail(ErrorCode::invalid_state, name_of(i) + " already has a post-accumulate-grad hook", {},
+           {}, "destroy its owner first, for example another DataParallel");
   }
 }
 
-/// A number that says what the ranks must have in common.
+/// A hash of everything that must be the same on all ranks.
 std::int64_t fingerprint(const std::vector<at::Tensor>& parameters, std::int64_t first,
                          std::int64_t most) {
   std::uint64_t mixed = 0xcbf29ce484222325ULL;
@@ -86,7 +86,8 @@ void check_same(ProcessGroup& group, std::int64_t count, std::int64_t mixed) {
   for (std::int64_t rank = 0; rank < group.size(); ++rank)
     if (numbers[2 * rank] != numbers[0] || numbers[2 * rank + 1] != numbers[1])
       fail(ErrorCode::invalid_argument,
-           "the parameters or buckets of rank " + std::to_string(rank) + " are not those of rank 0",
+           "the parameters or buckets of rank " + std::to_string(rank) +
+               " differ from those of rank 0",
            std::to_string(numbers[2 * rank]) + " parameters",
            std::to_string(numbers[0]) + ", of the same shapes, dtypes and bucket sizes");
 }
@@ -100,9 +101,9 @@ class ANYACCEL_LOCAL DataParallel::Impl {
   void finish();
 
   std::vector<Bucket> buckets;
-  int quiet = 0;  ///< how many NoSync there are
+  int quiet = 0;  ///< number of live NoSync objects
   mutable std::mutex mutex;
-  std::vector<Work> works;  ///< of the buckets that were sent in this step
+  std::vector<Work> works;  ///< of the buckets already sent in this step
 
  private:
   struct Hook final : torch::autograd::PostAccumulateGradHook {
@@ -113,9 +114,9 @@ class ANYACCEL_LOCAL DataParallel::Impl {
   };
   struct Gradient {
     at::Tensor parameter;
-    at::Tensor view;  ///< where it lies
+    at::Tensor view;  ///< its place in the bucket's memory
     std::size_t bucket = 0;
-    std::int64_t place = 0;  ///< in its bucket's flags
+    std::int64_t place = 0;  ///< index in its bucket's flags
     bool arrived = false;
   };
 
@@ -126,10 +127,10 @@ class ANYACCEL_LOCAL DataParallel::Impl {
 
   ProcessGroup& group_;
   std::vector<Gradient> gradients_;
-  /// At the end of each bucket, one element a gradient: 1 where this rank has one. Their mean says
-  /// whether any has.
+  /// The end of each bucket, one element per gradient: 1 if this rank has the gradient. After the
+  /// reduction, a positive mean means that some rank has it.
   std::vector<at::Tensor> flags_;
-  std::vector<std::size_t> missing_;  ///< of each bucket
+  std::vector<std::size_t> missing_;  ///< number of missing gradients of each bucket
 };
 
 DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters,
@@ -142,7 +143,7 @@ DataParallel::Impl::Impl(ProcessGroup& group, std::vector<at::Tensor> parameters
              fingerprint(parameters, first, most));
   const c10::AutoGradMode no_gradient(false);
   for (const auto& parameter : parameters) group.broadcast(parameter.detach(), 0);
-  // Backward comes to the last ones first.
+  // Backward computes the gradients of the last parameters first.
   std::vector<Sized> items;
   std::vector<std::pair<c10::ScalarType, c10::Device>> kinds;
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
@@ -172,7 +173,7 @@ void DataParallel::Impl::make_bucket(const std::vector<std::size_t>& members) {
   for (const auto i : members) size += room_for(gradients_[i].parameter);
   const auto& like = gradients_[members[0]].parameter;
   const auto count = static_cast<std::int64_t>(members.size());
-  // Zeros: what lies between gradients is reduced too.
+  // Zeros, because the padding between gradients is reduced too.
   const auto memory = at::zeros({size + count}, like.options().requires_grad(false));
   std::int64_t offset = 0;
   std::int64_t place = 0;
@@ -191,26 +192,27 @@ void DataParallel::Impl::make_bucket(const std::vector<std::size_t>& members) {
   buckets.push_back({.parameters = members, .memory = memory});
 }
 
-/// Moves a gradient into its bucket; false when there is none.
+/// Moves a gradient into its bucket. Returns false if there is none.
 bool DataParallel::Impl::adopt(Gradient& gradient) {
   const c10::AutoGradMode no_gradient(false);
   at::Tensor& now = gradient.parameter.mutable_grad();
   if (!now.defined()) return false;
   if (now.is_same(gradient.view)) return true;
   if (now.layout() != c10::kStrided)
-    fail(ErrorCode::unsupported, "a gradient is sparse", c10::str(now.layout()), "a dense one");
+    fail(ErrorCode::unsupported, "sparse gradients are not supported", c10::str(now.layout()),
+         "a dense gradient");
   gradient.view.copy_(now);
   now = gradient.view;
   return true;
 }
 
-/// A hook of autograd, in the thread that computed the gradient.
+/// Called by autograd, in the thread that computed the gradient.
 void DataParallel::Impl::arrived(std::size_t i) {
   const std::lock_guard lock(mutex);
   Gradient& gradient = gradients_[i];
   if (gradient.arrived)
-    fail(ErrorCode::invalid_state, name_of(i) + " got a second gradient before finish()", {}, {},
-         "call finish() after each backward pass, or hold a no_sync() in all but the last");
+    fail(ErrorCode::invalid_state, name_of(i) + " received a second gradient before finish()", {},
+         {}, "call finish() after each backward pass, or hold a no_sync() in all but the last");
   adopt(gradient);
   if (quiet > 0) return;
   gradient.arrived = true;
@@ -227,7 +229,7 @@ void DataParallel::Impl::send(std::size_t bucket) {
 
 void DataParallel::Impl::finish() {
   if (quiet > 0)
-    fail(ErrorCode::invalid_state, "finish() in the scope of a no_sync()", {}, {},
+    fail(ErrorCode::invalid_state, "finish() was called in the scope of no_sync()", {}, {},
          "end that scope before the last backward pass");
   const c10::AutoGradMode no_gradient(false);
   std::vector<Gradient*> absent;

@@ -1,5 +1,5 @@
-// Groups and backends by name. The only source that sees gloo.
-// A CPU build of LibTorch has gloo; its headers do not say so.
+// Creates groups and backends by name. The only source that includes gloo. CPU builds of LibTorch
+// have gloo, but their headers do not define USE_C10D_GLOO.
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
@@ -31,11 +31,13 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: groups may outlive static destruction
+  static auto* instance =
+      new Registry;  // never destroyed, because groups may outlive static destruction
   return *instance;
 }
 
-/// Connects to the other ranks over the interface of GLOO_SOCKET_IFNAME, or the host's name.
+/// Connects to the other ranks over the interface in GLOO_SOCKET_IFNAME, or that of the host's
+/// name.
 c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                             int size, std::chrono::milliseconds timeout) {
   survive_closed_connections();
@@ -50,7 +52,7 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
   if (!store || options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error(
         ErrorCode::invalid_argument, "make_staged_backend",
-        {.what = "a group needs a store, a size of at least 1 and a rank in it",
+        {.what = "a group requires a store, a size of at least 1 and a rank below the size",
          .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   auto host = make_gloo(store, options.rank, options.size, options.timeout);
   return c10::make_intrusive<StagedBackend>(std::move(host), options);
@@ -59,7 +61,7 @@ c10::intrusive_ptr<c10d::Backend> make_staged_backend(const c10::intrusive_ptr<c
 void register_backend(const std::string& name, BackendFactory factory) {
   if (name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "register_backend",
-                {.what = "a backend needs a name and a factory"});
+                {.what = "a backend requires a name and a factory"});
   auto& state = registry();
   const std::lock_guard lock(state.mutex);
   state.factories[name] = std::move(factory);
@@ -98,7 +100,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
       factory = found->second;
   }
   if (factory) return factory(store, options);
-  // An accelerator with memory of its own wants its vendor's oneCCL, or what stages.
+  // Only for the CPU: accelerators with their own memory need the vendor's oneCCL or staging.
   if (name == kCcl && get_accelerator().device_type() == c10::kCPU) {
     auto gloo = make_gloo(c10::make_intrusive<c10d::PrefixStore>("gloo", store), options.rank,
                           options.size, options.timeout);
@@ -110,9 +112,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
     std::string known;
     for (const auto& one : names) known.append(known.empty() ? "" : ", ").append(one);
     throw Error(ErrorCode::invalid_argument, "make_backend",
-                {.what = "there is no communication backend of this name",
-                 .got = quoted_text(name),
-                 .want = known});
+                {.what = "unknown communication backend", .got = quoted_text(name), .want = known});
   }
   return make_staged_backend(store, options);
 }
@@ -130,7 +130,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   if (host_too) {
     group->setBackend(c10::kCPU, kType, backend);
   } else {
-    // A second backend of one type would not be looked at.
+    // c10d ignores a second backend with the same type, so this one is registered as GLOO.
     group->setBackend(
         c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
         make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));

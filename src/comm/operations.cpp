@@ -1,12 +1,12 @@
-// The functions of a ProcessGroup: through shared memory where the tensor and the group have it,
-// else through the backend.
+// The operations of ProcessGroup. They use shared memory if the tensor and the group support it,
+// otherwise the backend.
 #include <ATen/ops/empty.h>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// LibTorch 2.13 has other names for some, which 2.11 does not know.
+// LibTorch 2.13 renamed some functions; 2.11 does not have the new names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {
@@ -26,7 +26,7 @@ c10d::ReduceOp for_backend(ReduceOp op) {
   return c10d::ReduceOp::SUM;
 }
 
-/// The first dimension times or through the number of ranks.
+/// Sizes of the gathered tensor: the first dimension times the number of ranks.
 std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
   auto sizes = input.sizes().vec();
   if (sizes.empty()) sizes.push_back(1);
@@ -37,11 +37,13 @@ std::vector<std::int64_t> gathered(const at::Tensor& input, int size) {
 void check_multiple(const char* where, const at::Tensor& large, const at::Tensor& small, int size) {
   if (large.numel() != small.numel() * size || large.scalar_type() != small.scalar_type() ||
       large.device() != small.device())
-    throw Error(ErrorCode::invalid_argument, where,
-                {.what = "the large tensor must hold the small one once for each rank",
-                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
-                        " elements",
-                 .want = std::to_string(small.numel() * size) + " of the same dtype and device"});
+    throw Error(
+        ErrorCode::invalid_argument, where,
+        {.what =
+             "the larger tensor must have the size of the smaller one times the number of ranks",
+         .got =
+             std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
+         .want = std::to_string(small.numel() * size) + " elements of the same dtype and device"});
 }
 
 }  // namespace
@@ -91,7 +93,7 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin(const char* where, const 
 
 namespace {
 
-/// What all_reduce() posts on a backend.
+/// The call that posts an all-reduce on a backend.
 auto posted_all_reduce(const at::Tensor& tensor, ReduceOp op) {
   return [&tensor, op](c10d::ProcessGroup& group) {
     Tensors list{tensor};
@@ -161,11 +163,10 @@ void ProcessGroup::all_gather_into_tensor(const at::Tensor& output, const at::Te
 
 at::Tensor ProcessGroup::reduce_scatter(const at::Tensor& input, ReduceOp op) {
   if (input.dim() == 0 || input.size(0) % impl_->size != 0)
-    throw Error(
-        ErrorCode::invalid_argument, "reduce_scatter",
-        {.what = "the first dimension must be a multiple of the number of ranks",
-         .got = input.dim() == 0 ? "a tensor without dimensions" : std::to_string(input.size(0)),
-         .want = "a multiple of " + std::to_string(impl_->size)});
+    throw Error(ErrorCode::invalid_argument, "reduce_scatter",
+                {.what = "the first dimension must be a multiple of the number of ranks",
+                 .got = input.dim() == 0 ? "a scalar" : std::to_string(input.size(0)),
+                 .want = "a multiple of " + std::to_string(impl_->size)});
   if (auto* memory = impl_->memory_for(input)) return memory->reduce_scatter(input, op);
   auto sizes = input.sizes().vec();
   sizes[0] /= impl_->size;
@@ -178,7 +179,7 @@ void ProcessGroup::reduce_scatter_tensor(const at::Tensor& output, const at::Ten
                                          ReduceOp op) {
   check_multiple("reduce_scatter_tensor", input, output, impl_->size);
   if (auto* memory = impl_->memory_for(input)) {
-    // In rows of ranks, whatever the shapes are.
+    // As one row per rank, for any shapes.
     const auto rows = input.reshape({impl_->size, output.numel()});
     output.copy_(memory->reduce_scatter(rows, op).view(output.sizes()));
     return;
@@ -216,7 +217,7 @@ void ProcessGroup::scatter(const at::Tensor& output, const std::vector<at::Tenso
       (impl_->rank != source && !parts.empty()))
     throw Error(
         ErrorCode::invalid_argument, "scatter",
-        {.what = "the source gives a part for each rank, the others none",
+        {.what = "the source must pass one part per rank, and the other ranks none",
          .got = std::to_string(parts.size()) + " parts on rank " + std::to_string(impl_->rank),
          .want = std::to_string(impl_->rank == source ? impl_->size : 0)});
   impl_->run("scatter", [&](c10d::ProcessGroup& group) {

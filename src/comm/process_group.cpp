@@ -1,5 +1,5 @@
-// How a group is made ready, and how its functions reach shared memory or the backend; what they
-// are: operations.cpp.
+// Sets up a group and chooses between shared memory and the backend. The operations are in
+// operations.cpp.
 #include "comm/process_group.h"
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -30,9 +30,9 @@ void rethrow_as_error(const char* where) {
     const bool late =
         text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
     throw Error(late ? ErrorCode::timeout : ErrorCode::unavailable, where,
-                {.what = late ? "other ranks did not come in time" : "the group failed",
+                {.what = late ? "other ranks did not respond in time" : "communication failed",
                  .got = line,
-                 .hint = "look at what the other ranks say"});
+                 .hint = "see the output of the other ranks"});
   }
 }
 
@@ -45,8 +45,8 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
       store_(std::move(store)) {
   const bool own_ccl = settings.backend == kCcl && get_accelerator().device_type() == c10::kCPU;
   if (!is_registered(settings.backend) && settings.backend != kStaged && !own_ccl)
-    backend_reason = "nothing is registered as '" + settings.backend +
-                     "': the backend that stages through the host serves it";
+    backend_reason =
+        "no backend is registered as '" + settings.backend + "', so the staged backend is used";
   try {
     group = make_process_group(settings.backend,
                                c10::make_intrusive<c10d::PrefixStore>("backend", store_),
@@ -57,7 +57,7 @@ ProcessGroup::Impl::Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings gi
 }
 
 std::string ProcessGroup::Impl::own_obstacle() const {
-  if (!settings.shared_memory) return "it was not wanted";
+  if (!settings.shared_memory) return "it is disabled in the options";
   try {
     get_accelerator().create_op_builder("ShareMemCommBuilder")->load();
     return {};
@@ -66,9 +66,9 @@ std::string ProcessGroup::Impl::own_obstacle() const {
   }
 }
 
-/// One rank's obstacle is everybody's: all must go the same way.
+/// The first obstacle of any rank applies to all ranks, because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
-  if (size == 1) return "there is one rank";
+  if (size == 1) return "the group has only one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };
   const auto mine = own_obstacle();
   store_->set(key(rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
@@ -107,7 +107,8 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
     const std::lock_guard lock(executor_mutex_);
     last = last_queued_;
   }
-  // Its error is told to who waits for it; the group then has it for this call too.
+  // Its error is reported to the caller that waits for it. The group then reports it for this call
+  // too.
   if (last) try {
       last->wait();
     } catch (...) {
@@ -117,7 +118,7 @@ ops::ShareMemComm* ProcessGroup::Impl::memory_in_turn() {
 
 namespace {
 
-/// What the group's thread does: a promise that more than one may wait for.
+/// A task of the group's thread. Several threads may wait for it.
 class InMemory final : public Work::State {
  public:
   bool done() const override {
@@ -146,14 +147,14 @@ std::shared_ptr<Work::State> ProcessGroup::Impl::begin_in_memory(const at::Tenso
   const std::lock_guard lock(executor_mutex_);
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, "all_reduce_async",
-                {.what = "a forked child has no place in its parent's group"});
+                {.what = "a forked child cannot use its parent's group"});
   if (!executor_) executor_ = std::make_unique<SerialExecutor>();
   executor_->post([state, tensor, call = std::move(call)] { state->run(call); });
   last_queued_ = state;
   return state;
 }
 
-/// A forked child has no such thread to end.
+/// In a forked child, the executor's thread does not exist and cannot be joined.
 ProcessGroup::Impl::~Impl() {
   if (::getpid() != process_) static_cast<void>(executor_.release());
 }
@@ -167,17 +168,17 @@ void Work::wait() const {
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> places) {
   std::sort(places.begin(), places.end());
   const auto fail = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, "ProcessGroup::new_group",
-                {.what = what,
-                 .want = "different ranks of 0 to " + std::to_string(size - 1) + " with this one"});
+    throw Error(
+        ErrorCode::invalid_argument, "ProcessGroup::new_group",
+        {.what = what,
+         .want = "distinct ranks from 0 to " + std::to_string(size - 1) + ", including this one"});
   };
   if (places.empty() || places.front() < 0 || places.back() >= size)
-    fail("a group is made of ranks of this one");
+    fail("a rank is out of range, or there are no ranks");
   if (std::adjacent_find(places.begin(), places.end()) != places.end())
-    fail("a rank is named twice");
+    fail("a rank appears twice");
   const auto mine = std::find(places.begin(), places.end(), rank);
-  if (mine == places.end())
-    fail("rank " + std::to_string(rank) + " is not in the new group, and only its ranks make it");
+  if (mine == places.end()) fail("rank " + std::to_string(rank) + " is not in the new group");
   std::string name;
   std::vector<int> of_job;
   for (const auto place : places) {
@@ -185,7 +186,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
     of_job.push_back(ranks[place]);
   }
   {
-    // Its ranks count alike, whatever groups others make meanwhile.
+    // Numbers groups per set of ranks, so the ranks agree even if others create groups meanwhile.
     const std::lock_guard lock(parts_mutex_);
     name += "#" + std::to_string(++parts_[name]);
   }
@@ -197,7 +198,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::part(std::vector<int> pl
 void ProcessGroup::Impl::check_rank(const char* where, int other) const {
   if (other < 0 || other >= size)
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "there is no such rank",
+                {.what = "the rank is out of range",
                  .got = std::to_string(other),
                  .want = "0 to " + std::to_string(size - 1)});
 }

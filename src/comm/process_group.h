@@ -18,7 +18,7 @@
 
 namespace anyaccel::comm {
 
-/// What all groups of a job have in common.
+/// Settings shared by all groups of a job.
 struct GroupSettings {
   std::string backend;
   std::chrono::milliseconds timeout;
@@ -34,27 +34,28 @@ class Work::State {
 
 class ANYACCEL_LOCAL ProcessGroup::Impl {
  public:
-  /// `ranks` are those of the job, ascending; `rank` is this one's place among them. The store is
-  /// the group's alone.
+  /// `ranks` are the group's ranks in the job, ascending; `rank` is this process's index among
+  /// them. Nothing else may use the store.
   Impl(c10::intrusive_ptr<c10d::Store> store, GroupSettings settings, std::vector<int> ranks,
        int rank);
   ~Impl();
 
-  /// Shared memory where tensors like this one go through it, else null; what was begun there has
-  /// ended. A call of all ranks.
+  /// Returns shared memory for tensors like this one, or null. Waits for asynchronous operations in
+  /// shared memory. All ranks must call it.
   ops::ShareMemComm* memory_for(const at::Tensor& tensor);
-  /// The same for any tensor of the host.
+  /// The same for any host tensor.
   ops::ShareMemComm* memory_in_turn();
   ops::ShareMemComm* memory();
-  /// `call` in the group's thread, after what was begun before it; the tensor lives until then.
+  /// Runs `call` on the group's thread after the operations before it. Keeps the tensor alive until
+  /// then.
   std::shared_ptr<Work::State> begin_in_memory(const at::Tensor& tensor,
                                                std::function<void()> call);
   std::unique_ptr<Impl> part(std::vector<int> places);
 
-  /// Posts with `call`, waits for its work. Errors become ours.
+  /// Posts an operation with `call` and waits for it. Converts exceptions to Error.
   template <typename Call>
   void run(const char* where, const Call& call);
-  /// Posts with `call`; waiting is the state's.
+  /// Posts an operation with `call`. The returned state waits for it.
   template <typename Call>
   std::shared_ptr<Work::State> begin(const char* where, const at::Tensor& tensor, const Call& call);
   void check_rank(const char* where, int other) const;
@@ -68,7 +69,7 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
 
  private:
-  /// What keeps this rank from shared memory; empty when nothing does.
+  /// Why this rank cannot use shared memory; empty if it can.
   std::string own_obstacle() const;
   std::string obstacle();
 
@@ -76,13 +77,13 @@ class ANYACCEL_LOCAL ProcessGroup::Impl {
   std::mutex posting_;
   std::mutex memory_mutex_;
   bool memory_asked_ = false;
-  std::unique_ptr<ops::ShareMemComm> memory_;  // goes before the group
+  std::unique_ptr<ops::ShareMemComm> memory_;  // destroyed before the group
   std::mutex executor_mutex_;
   std::shared_ptr<Work::State> last_queued_;
-  std::unique_ptr<SerialExecutor> executor_;  // goes before what its tasks use
+  std::unique_ptr<SerialExecutor> executor_;  // destroyed before the objects that its tasks use
   pid_t process_ = ::getpid();
   std::mutex parts_mutex_;
-  std::map<std::string, int> parts_;  // how many groups of these ranks there were
+  std::map<std::string, int> parts_;  // number of groups created per set of ranks
 };
 
 /// Rethrows the current exception as an Error.

@@ -1,4 +1,4 @@
-// How the ranks of a job find each other.
+// Rendezvous of a job's ranks.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -26,12 +26,12 @@ int number(const std::optional<int>& given, const char* variable, long least,
     return static_cast<int>(*value);
   if (otherwise) return *otherwise;
   throw Error(ErrorCode::invalid_argument, kWhere,
-              {.what = std::string(variable) + " is not set, nor given in the options",
-               .hint = "start the program with a launcher (torchrun, deepspeed), or give rank, "
+              {.what = std::string(variable) + " is not set and not given in the options",
+               .hint = "start the program with a launcher (torchrun, deepspeed), or pass rank, "
                        "world_size and store"});
 }
 
-/// torch's own names for what torchrun says, so that each of its attempts is a job of its own.
+/// Uses the same keys as torch under torchrun, so that each restart is a separate job.
 c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
                                                 std::chrono::milliseconds timeout) {
   const auto address = env("MASTER_ADDR");
@@ -40,7 +40,7 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   if (!address || !port)
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = std::string(address ? "MASTER_PORT" : "MASTER_ADDR") + " is not set",
-                 .hint = "start the program with a launcher, or give a store in the options"});
+                 .hint = "start the program with a launcher, or pass a store in the options"});
   const bool agent = env("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   survive_closed_connections();
   c10d::TCPStoreOptions options;
@@ -60,7 +60,7 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   }
 }
 
-/// Every rank on device 0 is the usual mistake.
+/// Selects the device by LOCAL_RANK. Otherwise every rank would use device 0, a common mistake.
 void choose_device() {
   auto& accelerator = get_accelerator();
   const auto local_rank = env_int("LOCAL_RANK", 0, std::numeric_limits<int>::max());
@@ -71,14 +71,14 @@ void choose_device() {
 }  // namespace
 
 ProcessGroup init_process_group(const InitOptions& options) {
-  // A launcher that sets one of them sets all.
+  // A launcher that sets one of these variables sets all of them.
   const bool alone = !options.world_size && !options.rank && !env("WORLD_SIZE") && !env("RANK");
   const int size =
       number(options.world_size, "WORLD_SIZE", 1, alone ? std::optional(1) : std::nullopt);
   const int rank = number(options.rank, "RANK", 0, alone ? std::optional(0) : std::nullopt);
   if (size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "a rank is below the number of ranks",
+                {.what = "the rank or the number of ranks is out of range",
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   choose_device();
   auto store = options.store ? options.store : store_at_master(rank, size, options.timeout);

@@ -1,4 +1,4 @@
-// A thread that runs tasks in the order they came.
+// A thread that runs tasks in the order in which they were posted.
 #pragma once
 
 #include <condition_variable>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::comm {
 
-/// The destructor waits until all tasks ran.
+/// The destructor waits until all tasks have run.
 class SerialExecutor {
  public:
   SerialExecutor() : thread_([this] { run(); }) {}
@@ -24,7 +24,7 @@ class SerialExecutor {
   SerialExecutor(const SerialExecutor&) = delete;
   SerialExecutor& operator=(const SerialExecutor&) = delete;
 
-  /// `task` may not throw. Thread-safe.
+  /// `task` must not throw. Thread-safe.
   void post(std::function<void()> task) {
     {
       const std::lock_guard lock(mutex_);
@@ -44,7 +44,7 @@ class SerialExecutor {
         tasks_.pop_front();
         lock.unlock();
         task();
-      }  // what the task held is gone before the lock is taken again
+      }  // releases what the task held before the lock is taken again
       lock.lock();
     }
   }
@@ -53,7 +53,7 @@ class SerialExecutor {
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;
   bool stop_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last, because it uses the other members
 };
 
 }  // namespace anyaccel::comm

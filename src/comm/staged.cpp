@@ -1,4 +1,4 @@
-// How operations run, and what their arguments must be; what each one is: collectives.cpp.
+// Runs operations and checks their arguments. The operations are in collectives.cpp.
 #include "comm/staged.h"
 
 #include <ATen/core/ivalue.h>
@@ -18,7 +18,7 @@ StagedWork::StagedWork(int rank, c10d::OpType type, const char* title,
 void StagedWork::succeed(Staging& staging, int source_rank) {
   done_ = staging.finish();
   source_rank_ = source_rank;
-  // A future records events on the current streams, which must then be behind the copies.
+  // A future records events on the current streams, so these must wait for the copies first.
   auto& accelerator = get_accelerator();
   std::vector<std::unique_ptr<DeviceGuard>> guards;
   for (const auto& [index, event] : done_) {
@@ -50,7 +50,7 @@ StagedBackend::StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const Group
 
 StagedBackend::~StagedBackend() {
   if (::getpid() != process_) {
-    // A forked child has no such threads to end.
+    // A forked child does not have these threads, so they cannot be joined.
     collectives_.release();
     messages_.release();
     for (auto& waiter : waiters_) waiter.thread.detach();
@@ -69,8 +69,8 @@ void StagedBackend::setTimeout(std::chrono::milliseconds timeout) {
 StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType type) const {
   if (::getpid() != process_)
     throw Error(ErrorCode::invalid_state, name,
-                {.what = "the process group was made before fork()",
-                 .hint = "make a new one in the child"});
+                {.what = "the process group was created before fork()",
+                 .hint = "create a new one in the child"});
   return {.name = name,
           .type = type,
           .staging = std::make_shared<Staging>(name, channels_),
@@ -105,8 +105,8 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Sends and receives are posted in their order and waited for side by side: one may well depend on
-/// a later one.
+/// Sends and receives are posted in order but awaited concurrently, because one may depend on a
+/// later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);
   join_finished(/*all=*/false);
@@ -146,7 +146,7 @@ void StagedBackend::join_finished(bool all) {
   for (auto& waiter : finished) waiter.thread.join();
 }
 
-/// gloo's errors in our form.
+/// Converts gloo's exceptions to Error.
 std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr error) const {
   try {
     std::rethrow_exception(error);
@@ -158,26 +158,28 @@ std::exception_ptr StagedBackend::explained(const char* name, std::exception_ptr
         text.find("imed out") != std::string::npos || text.find("imeout") != std::string::npos;
     return std::make_exception_ptr(
         Error(late ? ErrorCode::timeout : ErrorCode::unavailable, name,
-              {.what = (late ? "a peer did not come within " +
+              {.what = (late ? "a peer did not respond within " +
                                    std::to_string(options_->timeout.count()) + " ms, rank "
-                             : "the group failed, rank ") +
+                             : "communication failed, rank ") +
                        std::to_string(rank_) + " of " + std::to_string(size_),
                .got = text,
-               .hint = "look at what the other ranks say"}));
+               .hint = "see the output of the other ranks"}));
   }
 }
 
 const at::Tensor& StagedBackend::only(const char* name, const Tensors& tensors) const {
   if (tensors.size() != 1)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "one tensor a call", .got = std::to_string(tensors.size()), .want = "1"});
+                {.what = "the number of tensors is wrong",
+                 .got = std::to_string(tensors.size()),
+                 .want = "1"});
   return tensors.front();
 }
 
 void StagedBackend::check_rank(const char* name, int64_t rank) const {
   if (rank < 0 || rank >= size_)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "there is no such rank",
+                {.what = "the rank is out of range",
                  .got = std::to_string(rank),
                  .want = "0 to " + std::to_string(size_ - 1)});
 }
@@ -186,7 +188,7 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
   only(name, single);
   if (lists.size() != 1 || std::ssize(lists[0]) != size_)
     throw Error(ErrorCode::invalid_argument, name,
-                {.what = "a list with a tensor for each rank is wanted",
+                {.what = "the list must have one tensor per rank",
                  .got = std::to_string(lists.empty() ? 0 : lists[0].size()) + " tensors",
                  .want = std::to_string(size_)});
   if (!single[0].defined()) return;
@@ -194,7 +196,7 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
     if (tensor.numel() != single[0].numel() || tensor.scalar_type() != single[0].scalar_type())
       throw Error(ErrorCode::invalid_argument, name,
                   {.what = "the tensors of the list differ from the single one in size or dtype",
-                   .got = std::to_string(tensor.numel()) + " numbers of " +
+                   .got = std::to_string(tensor.numel()) + " elements of " +
                           dtype_name(tensor.scalar_type()),
                    .want = std::to_string(single[0].numel()) + " of " +
                            dtype_name(single[0].scalar_type())});
@@ -203,11 +205,13 @@ void StagedBackend::check_lists(const char* name, const Lists& lists, const Tens
 void StagedBackend::check_multiple(const char* name, const at::Tensor& large,
                                    const at::Tensor& small) const {
   if (large.numel() != small.numel() * size_ || large.scalar_type() != small.scalar_type())
-    throw Error(ErrorCode::invalid_argument, name,
-                {.what = "the large tensor must hold the small one once for each rank",
-                 .got = std::to_string(large.numel()) + " and " + std::to_string(small.numel()) +
-                        " numbers",
-                 .want = std::to_string(small.numel() * size_) + " of the same dtype"});
+    throw Error(
+        ErrorCode::invalid_argument, name,
+        {.what =
+             "the larger tensor must have the size of the smaller one times the number of ranks",
+         .got =
+             std::to_string(large.numel()) + " and " + std::to_string(small.numel()) + " elements",
+         .want = std::to_string(small.numel() * size_) + " elements of the same dtype"});
 }
 
 }  // namespace anyaccel::comm

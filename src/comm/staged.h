@@ -1,4 +1,4 @@
-// The c10d backend that stages through host memory.
+// The c10d backend that stages tensors through host memory.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ class StagedBackend final : public c10d::Backend {
   using Lists = std::vector<std::vector<at::Tensor>>;
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-  /// `host` moves host tensors. Its works may do all they do in wait().
+  /// `host` is the backend for host tensors. Its works may run entirely in wait().
   StagedBackend(c10::intrusive_ptr<c10d::Backend> host, const GroupOptions& options,
                 std::string name = kStaged);
   ~StagedBackend() override;
@@ -70,19 +70,19 @@ class StagedBackend final : public c10d::Backend {
   /// Posts an operation on the host backend and returns its work.
   using Post = std::function<WorkPtr(c10d::Backend&)>;
 
-  /// One operation: what it copies, what it does on the host.
+  /// One operation: its copies and its steps on the host.
   struct Operation {
-    const char* name;  // as torch.distributed has it, for messages
+    const char* name;  // as in torch.distributed, for messages
     c10d::OpType type;
     std::shared_ptr<Staging> staging;
-    std::vector<Post> posts;                 // each waits for the one before
-    std::function<void()> finish_on_host{};  // after them
+    std::vector<Post> posts;                 // each one waits for the previous one
+    std::function<void()> finish_on_host{};  // runs after all posts
     Tensors outputs{};
   };
 
   Operation operation(const char* name, c10d::OpType type) const;
-  /// Checks a reduction and adds its tensor; `options.reduceOp` becomes what the host backend can
-  /// do.
+  /// Checks a reduction and adds its tensor. Changes `reduce` to an operation that the host backend
+  /// supports.
   at::Tensor add_reduced(Operation& operation, const at::Tensor& tensor, c10d::ReduceOp& reduce,
                          Use use) const;
   WorkPtr run(Operation operation);
@@ -100,7 +100,7 @@ class StagedBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Backend> host_;
   c10::intrusive_ptr<Options> options_;
   std::shared_ptr<Channels> channels_ = std::make_shared<Channels>();
-  std::mutex host_mutex_;  // posting on the host backend
+  std::mutex host_mutex_;  // serializes posting on the host backend
   std::atomic<uint64_t> sequence_{0};
   pid_t process_ = ::getpid();
 
@@ -110,7 +110,7 @@ class StagedBackend final : public c10d::Backend {
   };
   std::mutex waiters_mutex_;
   std::vector<Waiter> waiters_;  // of sends and receives
-  // Last, so that they end first: they use the others.
+  // Declared last, so that they are destroyed first: their tasks use the other members.
   std::unique_ptr<SerialExecutor> collectives_;
   std::unique_ptr<SerialExecutor> messages_;
 };

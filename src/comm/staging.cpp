@@ -35,7 +35,7 @@ Channels::~Channels() {
   for (const auto& kept : kept_) {
     try {
       kept.done.synchronize();
-    } catch (...) {  // a lost device reads nothing any more
+    } catch (...) {  // a lost device no longer reads from the memory
     }
   }
 }
@@ -58,7 +58,7 @@ at::Tensor Staging::add(const at::Tensor& tensor, Use use) {
   }
   if (kind != accelerator_.device_type())
     throw Error(ErrorCode::invalid_argument, where_,
-                {.what = "the tensor lies on a device of another kind",
+                {.what = "the tensor is on an unsupported device",
                  .got = tensor.device().str(),
                  .want = accelerator_.device_name() + " or the host"});
   const auto index =
@@ -74,11 +74,11 @@ at::Tensor Staging::add_bytes(const at::Tensor& tensor, Use use) {
   return add(tensor, use).view({-1}).view(at::kByte);
 }
 
-/// Runs copies on the device's side stream, or on its current one and waits, where there is no
-/// other.
+/// Runs copies on the device's side stream. Without one, runs them on the current stream and
+/// synchronizes.
 void Staging::copy_in_stream(const Device& device, DeviceIndex index,
                              const std::function<void()>& copies) {
-  // Neither history nor versions: what is received is data.
+  // Received data has no autograd history or version.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   if (device.stream) {
     const StreamGuard guard(accelerator_, *device.stream);
@@ -108,7 +108,7 @@ void Staging::start() {
       for (const auto& pair : pairs_) {
         if (pair.device != index) continue;
         if (pair.use != Use::write) pair.host.copy_(pair.tensor, /*non_blocking=*/true);
-        // The caller may drop the tensor before the side stream is done with it.
+        // The caller may release the tensor before the side stream has used it.
         if (device.stream) pair.tensor.record_stream(device.stream->unwrap());
       }
     });

@@ -1,4 +1,4 @@
-// The copies of one operation: device tensors and the host tensors that stand for them.
+// The copies of one operation between device tensors and their host tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,14 +13,14 @@
 
 namespace anyaccel::comm {
 
-/// A side stream for each device, and host memory that copies still read.
+/// The side stream of each device, and host memory that copies still read.
 class Channels {
  public:
-  /// Empty where the device has no streams or events: copies then wait.
+  /// Empty if the device has no streams or events. Copies are then synchronous.
   std::optional<Stream> side_stream(Accelerator& accelerator, DeviceIndex index);
-  /// Keeps host tensors until `done`. Thread-safe.
+  /// Keeps host tensors alive until `done`. Thread-safe.
   void keep(const Event& done, std::vector<at::Tensor> tensors);
-  /// Waits for all that is kept.
+  /// Waits until the copies have read all kept tensors.
   ~Channels();
 
  private:
@@ -35,24 +35,24 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
-/// Used in this order: add() each tensor, start(), on another thread wait_until_read(), and after
-/// the operation on the host tensors finish().
+/// Call order: add() for each tensor, start(), wait_until_read() on another thread, the operation
+/// on the host tensors, finish().
 class Staging {
  public:
-  /// `where` is the operation, for messages.
+  /// `where` is the operation's name for messages.
   Staging(const char* where, std::shared_ptr<Channels> channels);
-  /// The host tensor for one of the accelerator or of the host; `invalid_argument` for others and
-  /// for sparse ones. It has the shape and dtype, is contiguous, and is the tensor itself where
-  /// that can be. Not yet filled.
+  /// Returns the host tensor for a tensor on the accelerator or the host. It is not filled yet. It
+  /// has the same shape and dtype, is contiguous, and is the tensor itself if possible. Throws
+  /// `invalid_argument` for other devices and for sparse tensors.
   at::Tensor add(const at::Tensor& tensor, Use use);
-  /// The same as a flat tensor of bytes: what moves data without looking at it takes every dtype.
+  /// The same as a flat tensor of bytes. Operations that only move data then support every dtype.
   at::Tensor add_bytes(const at::Tensor& tensor, Use use);
-  /// Starts the copies to the host, behind what the current streams hold.
+  /// Starts the copies to the host, after the work already queued on the current streams.
   void start();
   void wait_until_read();
-  /// Starts the copies back. Returns an event for each device with one.
+  /// Starts the copies to the devices. Returns an event for each device that has a stream.
   std::vector<std::pair<DeviceIndex, Event>> finish();
-  /// Devices of the tensors, for torch's futures.
+  /// The tensors' devices, which torch's futures need.
   std::vector<c10::Device> devices() const;
 
  private:

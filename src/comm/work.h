@@ -1,4 +1,4 @@
-// What a staged operation gives its caller.
+// The work object of a staged operation.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -11,13 +11,15 @@
 
 namespace anyaccel::comm {
 
-/// Completed once the copies back are queued; wait() then makes the current streams wait for them.
+/// Completed once the copies to the devices are queued. wait() makes the current streams wait for
+/// these copies.
 class StagedWork final : public c10d::Work {
  public:
   StagedWork(int rank, c10d::OpType type, const char* title, std::vector<at::Tensor> outputs,
              std::vector<c10::Device> devices);
 
-  /// Called once, by the thread that ran the operation. `source_rank`: of a receive from anyone.
+  /// Called once, by the thread that ran the operation. `source_rank` is the sender of a receive
+  /// from any rank.
   void succeed(Staging& staging, int source_rank);
   void fail(std::exception_ptr error);
 

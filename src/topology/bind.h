@@ -1,4 +1,4 @@
-// Binding of the calling thread, and of what it starts by fork and exec.
+// Binds the calling thread and the processes that it later starts to CPUs and NUMA nodes.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace anyaccel::topology {
 
-/// Binds to CPUs. Returns "" when the thread may run on exactly those now, otherwise why not: what
-/// the system says, or what it gave instead.
+/// Binds the thread to exactly these CPUs. Returns "" on success, otherwise the reason: the
+/// system's error, or the CPUs that it allowed instead.
 std::string bind_cpus(const CpuList& cpus);
 
-/// Takes memory from NUMA nodes (operating system's numbers): from nowhere else, or, when not
-/// `strict`, from there while there is room. Returns "" when the system obeyed, otherwise why not.
-/// Never changes the CPUs.
+/// Allocates memory from these NUMA nodes (the operating system's numbers): only from them if
+/// `strict`, otherwise preferably. Returns "" on success, otherwise the reason. Never changes the
+/// CPUs.
 std::string bind_memory(const std::vector<int>& nodes, bool strict);
 
 }  // namespace anyaccel::topology

@@ -1,4 +1,4 @@
-// Reading of Linux control groups; private to the topology.
+// Reads Linux control groups. Private to the topology.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace anyaccel::topology {
 
-/// The whole number after the first `key` at the start of a line, or after "Node N " there; nothing
-/// when there is none.
+/// Returns the integer after the first `key` at the start of a line, or after "Node N " at the
+/// start of a line; nothing if there is none.
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view key);
 
-/// A mounted control group hierarchy with some controller.
+/// A mounted control group hierarchy that has the controller in question.
 struct GroupFolders {
   bool v2 = false;
-  /// The group of this process and its ancestors up to the mount, innermost first. Below `root`.
+  /// Groups of this process from its own up to the mount point, under `root`.
   std::vector<std::filesystem::path> folders;
 };
 
-/// Finds those of the controller that a file belongs to, as "memory.max" to memory, from
-/// /proc/self/cgroup and /proc/self/mountinfo; empty where there are none.
+/// Finds the hierarchies of a file's controller ("memory" for "memory.max") from /proc/self/cgroup
+/// and /proc/self/mountinfo. Empty if there are none.
 std::vector<GroupFolders> control_groups(std::string_view file, const std::filesystem::path& root);
 
 }  // namespace anyaccel::topology

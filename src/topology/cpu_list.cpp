@@ -10,12 +10,13 @@ namespace anyaccel::topology {
 
 namespace {
 
-constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from filling the memory
+constexpr int kHighestCpu = 1 << 20;  // keeps "0-4000000000" from using up the memory
 
 [[noreturn]] void fail(std::string_view text) {
-  throw Error(
-      ErrorCode::invalid_argument, "cpu list",
-      {.what = "not a list of CPU numbers", .got = std::string(text), .want = "for example 0-3,8"});
+  throw Error(ErrorCode::invalid_argument, "cpu list",
+              {.what = "invalid CPU list",
+               .got = std::string(text),
+               .want = "numbers and ranges, for example 0-3,8"});
 }
 
 int number(std::string_view part, std::string_view whole) {

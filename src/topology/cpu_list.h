@@ -9,15 +9,15 @@
 
 namespace anyaccel::topology {
 
-/// Operating system's CPU numbers, ascending, each once.
+/// The operating system's CPU numbers, ascending and without duplicates.
 using CpuList = std::vector<int>;
 
-/// Reads such a list, sorted or not; "" is the empty list. Throws `invalid_argument` for anything
-/// else.
+/// Parses a list, sorted or not; "" is the empty list. Throws `invalid_argument` for any other
+/// text.
 CpuList parse_cpu_list(std::string_view text);
-/// Writes it with ranges.
+/// Formats a list with ranges.
 ANYACCEL_API std::string format_cpu_list(const CpuList& cpus);
-/// What is in both.
+/// CPUs that are in both lists.
 CpuList intersect(const CpuList& a, const CpuList& b);
 
 }  // namespace anyaccel::topology

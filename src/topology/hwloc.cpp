@@ -1,5 +1,5 @@
-// The reader on hwloc. Only what a Machine holds is discovered: no devices, no caches, no plugins
-// of hwloc.
+// Reads the machine with hwloc. Discovers only what a Machine holds: no devices, caches or hwloc
+// plugins.
 
 #include <algorithm>
 #include <cstring>
@@ -25,7 +25,7 @@ CpuList to_list(hwloc_const_bitmap_t set) {
   return cpus;
 }
 
-/// Memory bandwidth that the firmware states for a node's own CPUs; 0 when it states none.
+/// Memory bandwidth that the firmware reports for a node's own CPUs; 0 if it reports none.
 hwloc_uint64_t bandwidth(hwloc_topology_t topology, hwloc_obj_t node) {
   hwloc_location from{};
   from.type = HWLOC_LOCATION_TYPE_CPUSET;
@@ -45,8 +45,9 @@ MemoryKind kind_by_name(std::string_view name) {
   return MemoryKind::other;
 }
 
-/// By hwloc's name for it. Without a name, a node that shares its CPUs with an earlier one has none
-/// of its own: it is HBM when the firmware states twice the bandwidth, otherwise we do not know.
+/// Determines the kind from hwloc's name. An unnamed node that shares its CPUs with an earlier node
+/// has no CPUs of its own: it is HBM if the firmware reports at least twice the bandwidth,
+/// otherwise its kind is unknown.
 MemoryKind kind_of(hwloc_topology_t topology, hwloc_obj_t node,
                    const std::vector<hwloc_obj_t>& earlier) {
   const std::string_view subtype = node->subtype == nullptr ? "" : node->subtype;
@@ -97,7 +98,7 @@ void read_cores(hwloc_topology_t topology, Machine& machine) {
   const auto allowed = hwloc_topology_get_allowed_cpuset(topology);
   for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PU, pu));) {
     if (hwloc_bitmap_isset(allowed, pu->os_index) == 0) continue;
-    // Where the kernel tells nothing of cores, each hardware thread is one.
+    // If the kernel does not report cores, each hardware thread counts as one.
     hwloc_obj_t object = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
     if (object == nullptr) object = pu;
     const auto [place, added] = seen.emplace(object, machine.cores.size());
@@ -133,18 +134,18 @@ Machine read_machine() {
 }
 
 Machine read_machine(const std::filesystem::path& xml_file) {
-  // Read here, because hwloc says the same for a missing file as for a broken one.
+  // The file is read here, because hwloc reports a missing file like a malformed one.
   const std::string xml = read_input(xml_file);
   if (xml.size() >= std::numeric_limits<int>::max())
     throw Error(ErrorCode::corrupt, "topology",
-                {.what = "too large for a saved machine: " + xml_file.string()});
+                {.what = "the saved machine is too large: " + xml_file.string()});
   const WithoutPlugins fast;
   const Topology topology;
   if (hwloc_topology_set_xmlbuffer(topology.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) !=
           0 ||
       hwloc_topology_load(topology.get()) != 0)
     throw Error(ErrorCode::corrupt, "topology",
-                {.what = "not a machine that hwloc can read: " + xml_file.string(),
+                {.what = "hwloc cannot read the saved machine: " + xml_file.string(),
                  .want = "a file made by `lstopo --of xml FILE`"});
   return to_machine(topology.get());
 }

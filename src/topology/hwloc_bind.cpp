@@ -1,4 +1,4 @@
-// Binding by hwloc.
+// Binds threads and memory with hwloc.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -20,8 +20,8 @@ Bitmap to_bitmap(const std::vector<int>& numbers) {
   return bitmap;
 }
 
-/// Reads this machine once for both; the numbers of a plan are those of the system, which hwloc
-/// knows only when it has looked.
+/// This machine's topology, loaded once for CPUs and memory. It has to be loaded because plans use
+/// the operating system's numbers, which an unloaded topology does not know.
 const Topology& loaded() {
   static const auto& topology = *[] {
     const WithoutPlugins fast;
@@ -34,8 +34,8 @@ const Topology& loaded() {
 }
 
 std::string reason(int error) {
-  // hwloc's words for "not on this system" and "not in this form".
-  if (error == ENOSYS) return "the system has no such call";
+  // hwloc's codes for "not supported by the system" and "cannot be enforced".
+  if (error == ENOSYS) return "the system does not support it";
   if (error == EXDEV) return "the system cannot bind to that set";
   return std::strerror(error);
 }
@@ -47,19 +47,19 @@ std::string bind_cpus(const CpuList& cpus) {
   if (hwloc_set_cpubind(loaded().get(), set.get(),
                         HWLOC_CPUBIND_THREAD | HWLOC_CPUBIND_NOMEMBIND) != 0)
     return reason(errno);
-  // Linux leaves out, without an error, what a cpuset does not allow.
+  // Linux silently drops CPUs that the cpuset does not allow.
   const auto given = allowed_cpus();
-  return given == cpus ? "" : "the system gave CPUs " + format_cpu_list(given);
+  return given == cpus ? "" : "the system allowed only CPUs " + format_cpu_list(given);
 }
 
 std::string bind_memory(const std::vector<int>& nodes, bool strict) {
   const auto set = to_bitmap(nodes);
   const int flags = HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET | HWLOC_MEMBIND_NOCPUBIND |
                     (strict ? HWLOC_MEMBIND_STRICT : 0);
-  // Without HWLOC_MEMBIND_STRICT it is a preference, for several nodes where the kernel has that
-  // (Linux 5.15).
+  // Without HWLOC_MEMBIND_STRICT the binding is a preference, for several nodes if the kernel
+  // supports that (Linux 5.15).
   if (hwloc_set_membind(loaded().get(), set.get(), HWLOC_MEMBIND_BIND, flags) == 0) return "";
-  // Docker's default profile, for one, keeps set_mempolicy for CAP_SYS_NICE.
+  // For example, Docker's default profile allows set_mempolicy only with CAP_SYS_NICE.
   const bool forbidden = errno == EPERM;
   return reason(errno) +
          (forbidden ? " (containers often forbid it; docker run --cap-add SYS_NICE allows it)"

@@ -1,4 +1,4 @@
-// What every use of hwloc begins with; private to the topology.
+// Setup that every use of hwloc needs. Private to the topology.
 #pragma once
 
 #include <hwloc.h>
@@ -13,18 +13,18 @@
 
 namespace anyaccel::topology {
 
-/// Distributions install hwloc plugins that open OpenCL, OpenGL and X11 when a topology is made: 3
-/// to 16 ms, against 1 ms for all else. hwloc takes the word for that only from the environment.
-/// setenv() may move the environment under another thread's getenv(); a copy that is put in its
-/// place and never freed may not.
+/// Disables hwloc's plugins while it lives. Plugins that distributions install open OpenCL, OpenGL
+/// and X11 whenever a topology is created, which takes 3 to 16 ms; everything else takes 1 ms.
+/// hwloc reads this setting only from the environment. setenv() could move the environment while
+/// another thread calls getenv(), so the class replaces it by a copy, which it never frees.
 class WithoutPlugins {
  public:
   WithoutPlugins() : lock_(mutex()) {
     static char setting[] = "HWLOC_PLUGINS_PATH=/nonexistent";
     if (::getenv("HWLOC_PLUGINS_PATH") != nullptr) return;
     before_ = environ;
-    // Reachable for ever, as what other threads may still read must be (a leak checker sees it so
-    // too).
+    // Never freed, because other threads may still read a copy. The static reference keeps leak
+    // checkers quiet.
     static auto& kept = *new std::deque<std::vector<char*>>;
     auto& copy = kept.emplace_back();
     for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
@@ -34,8 +34,8 @@ class WithoutPlugins {
     environ = ours_ = copy.data();
   }
   ~WithoutPlugins() {
-    // A setenv() of another thread has made its own copy, which must stay; it then has our setting
-    // too.
+    // If another thread has called setenv(), the environment is that thread's copy. It must stay,
+    // and it contains our setting.
     if (ours_ == nullptr) return;
     if (environ == ours_)
       environ = before_;
@@ -55,22 +55,22 @@ class WithoutPlugins {
   char** ours_ = nullptr;
 };
 
-/// Owns a topology while it is read.
+/// Owns a hwloc topology.
 class Topology {
  public:
   Topology() {
     if (hwloc_topology_init(&topology_) != 0)
-      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc cannot start"});
+      throw Error(ErrorCode::unavailable, "topology", {.what = "hwloc initialization failed"});
     hwloc_topology_set_all_types_filter(topology_, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_PACKAGE, HWLOC_TYPE_FILTER_KEEP_ALL);
-    // Nodes of a sub-NUMA cluster hang on a group inside the package; without groups hwloc gives
-    // each the package's CPUs.
+    // hwloc attaches the nodes of a sub-NUMA cluster to a group inside the package. Without groups,
+    // each of these nodes would get all CPUs of the package.
     hwloc_topology_set_type_filter(topology_, HWLOC_OBJ_GROUP, HWLOC_TYPE_FILTER_KEEP_STRUCTURE);
-    // A node whose memory is forbidden to this process still is the node of its cores.
+    // A node whose memory this process may not use is still the node of its cores.
     hwloc_topology_set_flags(topology_, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-    // Its x86 part moves this thread from core to core to ask each one; Linux has told all that we
-    // need.
+    // hwloc's x86 component moves this thread from core to core to query each one. Linux already
+    // provides all the data that we need.
     hwloc_topology_set_components(topology_, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   }
   ~Topology() { hwloc_topology_destroy(topology_); }

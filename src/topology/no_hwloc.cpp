@@ -1,4 +1,4 @@
-// The reader of builds without hwloc: one node that holds the CPUs which this process may use.
+// Reads the machine without hwloc: one node with the CPUs that this process may use.
 #include <unistd.h>
 
 #include "anyaccel/error.h"
@@ -9,7 +9,7 @@ namespace anyaccel::topology {
 
 namespace {
 
-/// The value of the first line "key : value" of a text such as /proc/cpuinfo.
+/// The value of the first line "key : value" in a text such as /proc/cpuinfo.
 std::string field(const std::string& text, const std::string& key) {
   for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
     if (text.compare(at, key.size(), key) == 0) {
@@ -32,7 +32,7 @@ Machine read_machine() {
   node.memory = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
   node.near_cpus = allowed_cpus();
   for (const int cpu : node.near_cpus) {
-    // Siblings are in one file a core; each core is made by its first thread.
+    // The first thread of each core creates it, together with its siblings.
     const auto path =
         "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list";
     const auto text = try_read_file(path);

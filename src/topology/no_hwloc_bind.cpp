@@ -1,4 +1,4 @@
-// Binding of builds without hwloc: CPUs only.
+// Binds without hwloc: CPUs only.
 #include <sched.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@ std::string bind_cpus(const CpuList& cpus) {
   CPU_FREE(set);
   if (error != 0) return std::strerror(error);
   const auto given = allowed_cpus();
-  return given == cpus ? "" : "the system gave CPUs " + format_cpu_list(given);
+  return given == cpus ? "" : "the system allowed only CPUs " + format_cpu_list(given);
 }
 
 std::string bind_memory(const std::vector<int>&, bool) {

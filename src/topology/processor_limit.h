@@ -1,13 +1,13 @@
-// How much of the processors this process may use.
+// CPU quota of this process.
 #pragma once
 
 #include <filesystem>
 
 namespace anyaccel::topology {
 
-/// The tightest quota of the control groups (v1 and v2, with all ancestors) that this process is
-/// in, in processors: 1.5 means three halves of one; infinite where there is none. `root` is where
-/// /proc and /sys lie, for tests.
+/// The tightest quota among this process's control groups (v1 and v2, with all ancestors), in CPUs:
+/// 1.5 means one and a half. Infinite if there is none. `root` is the folder that contains /proc
+/// and /sys; tests change it.
 double control_group_processors(const std::filesystem::path& root = "/");
 
 }  // namespace anyaccel::topology

@@ -1,8 +1,8 @@
-// The machine as programs that place work see it: NUMA nodes, cores, hardware threads and kinds of
-// memory. Read from hwloc, live or from a saved XML file; a `Machine` is a plain value, so that
-// everything decided from it can be tested on machines that are not here. Needs no torch. With
-// ANYACCEL_MINIMAL the same functions answer without hwloc: one node with the CPUs that the process
-// may use.
+// The machine as placement code sees it: NUMA nodes, cores, hardware threads and kinds of memory.
+// It is read with hwloc, from the running system or from a saved XML file. A `Machine` is a plain
+// value, so all decisions based on it can be tested for machines that we do not have. Does not use
+// torch. With ANYACCEL_MINIMAL the same functions work without hwloc and return one node with the
+// CPUs that the process may use.
 #pragma once
 
 #include <cstdint>
@@ -15,78 +15,77 @@
 
 namespace anyaccel::topology {
 
-/// What a NUMA node is made of.
+/// Kind of a NUMA node's memory.
 enum class MemoryKind {
   dram,
-  hbm,     ///< high-bandwidth memory beside the DRAM (Xeon Max in flat mode, Xeon Phi's MCDRAM)
+  hbm,     ///< high-bandwidth memory next to the DRAM (Xeon Max in flat mode, MCDRAM of Xeon Phi)
   device,  ///< memory of a GPU or another device that the operating system shows as a node
-  cxl,     ///< memory behind a CXL link
-  other,   ///< CPU-less memory of unknown make: never taken for HBM
+  cxl,     ///< memory attached through CXL
+  other,   ///< CPU-less memory of unknown kind; never treated as HBM
 };
 
-/// Stable lower-case name. Never null.
+/// Stable lower-case name, never null.
 ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
 /// One core.
 struct Core {
   int package = 0;  ///< socket, counted from 0
-  int node =
-      -1;  ///< index into Machine::nodes of the node that it belongs to; -1 when there is none
-  CpuList cpus;  ///< its hardware threads, ascending; the first one stands for the core
+  int node = -1;    ///< index of its node in Machine::nodes; -1 if there is none
+  CpuList cpus;     ///< its hardware threads, ascending; the first one represents the core
 };
 
 /// One NUMA node.
 struct NumaNode {
   int os_index = 0;  ///< the operating system's number; need not be contiguous
   MemoryKind kind = MemoryKind::dram;
-  std::int64_t memory = 0;  ///< bytes; 0 when this process may not allocate there
-  CpuList cpus;             ///< hardware threads of its own; none for memory-only nodes
-  CpuList near_cpus;  ///< the threads that it is close to; for nodes with CPUs the same or more
+  std::int64_t memory = 0;  ///< bytes; 0 if this process may not allocate there
+  CpuList cpus;             ///< hardware threads assigned to it; empty for memory-only nodes
+  CpuList near_cpus;        ///< hardware threads close to it; a superset of `cpus`
 };
 
-/// One machine, cut down to what a process may use.
+/// A machine, restricted to what a process may use.
 struct ANYACCEL_API Machine {
   std::vector<NumaNode> nodes;  ///< by os_index
-  std::vector<Core> cores;      ///< in hwloc's order: neighbours in the machine are neighbours here
-  std::string cpu_model;        ///< "" when unknown
-  std::string cpu_vendor;       ///< "" when unknown
+  std::vector<Core> cores;      ///< in hwloc's order, so neighbours in the machine are adjacent
+  std::string cpu_model;        ///< "" if unknown
+  std::string cpu_vendor;       ///< "" if unknown
 
   /// All hardware threads.
   CpuList cpus() const;
 };
 
-/// This machine, cut down to the CPUs that this process may use now (affinity and cpuset). Throws
-/// `unavailable` with the reason when the machine cannot be read.
+/// Reads this machine, restricted to the CPUs that this process may use now (affinity and cpuset).
+/// Throws `unavailable` with the reason if the machine cannot be read.
 ANYACCEL_API Machine read_machine();
 
-/// A machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`;
+/// Reads a machine saved with `lstopo --of xml FILE`. Throws `io`, `not_found` or `corrupt`, and
 /// `unsupported` in a build without hwloc.
 ANYACCEL_API Machine read_machine(const std::filesystem::path& xml_file);
 
-/// What read_machine() gave at the first call in this process; where it throws, one node with one
-/// core for each allowed CPU. Thread-safe.
+/// The result of the first read_machine() in this process, or, if that throws, one node with one
+/// core per allowed CPU. Thread-safe.
 ANYACCEL_API const Machine& this_machine() noexcept;
 
-/// CPUs that this process may run on now.
+/// CPUs that this thread may run on now.
 CpuList allowed_cpus();
 
-/// The machine with only those CPUs; cores left without any are dropped, nodes stay. CPUs that the
-/// machine does not have are ignored.
+/// Restricts a machine to the given CPUs. Cores without any are dropped, nodes are kept. CPUs that
+/// the machine does not have are ignored.
 Machine restrict_to(Machine machine, const CpuList& cpus);
 
-/// Indices into `machine.nodes` of the nodes that have cores: the devices of the cpu backend.
-/// Memory-only nodes (HBM in flat mode, device memory, CXL) are left out, and nodes of a faked NUMA
-/// layout that share the cores of another one. Never empty while the machine has cores.
+/// Indices into `machine.nodes` of the nodes with cores, which are the devices of the cpu backend.
+/// Omits memory-only nodes (HBM in flat mode, device memory, CXL), and nodes of an emulated NUMA
+/// layout that share another node's cores. Never empty if the machine has cores.
 ANYACCEL_API std::vector<int> numa_nodes_with_cores(const Machine& machine);
 
 /// Cores of one node (an index into `machine.nodes`).
 ANYACCEL_API std::vector<Core> cores_of_node(const Machine& machine, int node);
 
-/// Sockets that have cores.
+/// Number of sockets with cores.
 ANYACCEL_API int package_count(const Machine& machine);
 
-/// Gives each core to one node: DRAM before other kinds, nodes with fewer CPUs first, then by
-/// number; fills Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.
+/// Assigns each core to one node: DRAM before other kinds, then nodes with fewer CPUs, then by
+/// number. Fills Core::node and NumaNode::cpus from NumaNode::near_cpus. Called by the readers.
 void assign_cores(Machine& machine);
 
 }  // namespace anyaccel::topology

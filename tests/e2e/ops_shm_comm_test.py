@@ -160,7 +160,7 @@ def made_anew(rank, size, shm):
     begin = time.monotonic()
     if rank == 0:
         code, text = code_of(shm.barrier)
-        assert code == "timeout" and "rank 1 did not come in time" in text, (code, text)
+        assert code == "timeout" and "rank 1 did not respond in time" in text, (code, text)
         assert time.monotonic() - begin < 15, "the first timeout was 30 s"
     dist.barrier()
     # Another process group with the same name, after the old one has failed.

@@ -89,7 +89,7 @@ def test_types_and_lists(dtype, own_state):
     ("shape of grads", lambda x: x.__setitem__(1, x[1][:-1])),
     ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
-    ("lies otherwise", lambda x: x.__setitem__(1, torch.ones(2002)[::2])),
+    ("memory layout", lambda x: x.__setitem__(1, torch.ones(2002)[::2])),
 ])
 def test_wrong_tensors(what, change):
     given = tensors()

@@ -138,7 +138,7 @@ def test_dense_in_another_order(adam):
     ("dtype of exp_avg", lambda x: x.__setitem__(2, x[2].half())),
     ("dtypes of exp_avg and exp_avg_sq", lambda x: (x.__setitem__(0, x[0].half()), x.__setitem__(3, x[3].half()))),
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
-    ("lies otherwise", lambda x: x.__setitem__(1, torch.ones(200)[::2])),
+    ("memory layout", lambda x: x.__setitem__(1, torch.ones(200)[::2])),
 ])
 def test_wrong_tensors(adam, what, change):
     given = tensors()
@@ -153,7 +153,7 @@ def test_wrong_tensors(adam, what, change):
 
 @pytest.mark.parametrize("what, step, number, changed", [
     ("step is out of range", 0, 7, {}), ("step is out of range", -1, 7, {"bias_correction": False}),
-    ("no optimizer of this id", 1, 8, {}), ("beta1", 1, 7, {"beta1": 1.0}), ("beta2", 1, 7, {"beta2": -0.1}),
+    ("unknown optimizer id", 1, 8, {}), ("beta1", 1, 7, {"beta1": 1.0}), ("beta2", 1, 7, {"beta2": -0.1}),
     ("eps", 1, 7, {"eps": -1.0}), ("weight_decay", 1, 7, {"weight_decay": float("nan")}),
     ("lr", 1, 7, {"lr": float("inf")}),
 ])
@@ -304,7 +304,7 @@ def test_zenflow(adam):
         groups.append([x.share_memory_() for x in (p, g, -g, torch.zeros_like(p))])
     copies = [(p.clone(), g0.clone(), torch.zeros_like(p), torch.zeros_like(p)) for p, g0, _, _ in groups]
     control = torch.zeros(ADAM.zenflow_adam_ctrl_size(), dtype=torch.uint8).share_memory_()
-    with pytest.raises(ValueError, match="not initialised"):
+    with pytest.raises(ValueError, match="not initialized"):
         ADAM.zenflow_adam_wait(control.data_ptr(), 0.0)
     ADAM.zenflow_adam_ctrl_init(control.data_ptr(), len(groups))
     ready = context.Event()
@@ -314,11 +314,11 @@ def test_zenflow(adam):
         assert ready.wait(120)
         assert not ADAM.zenflow_adam_wait(control.data_ptr(), 0.01)
         numbers = ([1e-2, 1e-2], [0.9, 0.9], [0.99, 0.99], [1e-8, 1e-8], [0.1, 0.1], [1, 1])
-        with pytest.raises(ValueError, match="not for all groups"):
+        with pytest.raises(ValueError, match="differs from that of the groups"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *(x[:1] for x in numbers))
         ADAM.zenflow_adam_submit(control.data_ptr(), 0, 1, *numbers)
         # Fails if a second step replaces the first one before it is done.
-        with pytest.raises(ValueError, match="step before is not done"):
+        with pytest.raises(ValueError, match="previous step has not been waited for"):
             ADAM.zenflow_adam_submit(control.data_ptr(), 1, 2, *numbers)
         assert ADAM.zenflow_adam_wait(control.data_ptr(), 60.0)
     finally:

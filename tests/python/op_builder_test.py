@@ -44,7 +44,7 @@ def test_bytes_of_every_dtype(dtype):
         assert got.dtype == torch.uint8 and got.shape == want.shape and torch.equal(got, want)
         assert got.data_ptr() == tensor.data_ptr()
     for mirrored in (torch.randn(3, dtype=torch.complex64).conj(), torch.randn(1, 1, dtype=torch.complex64).conj().imag):
-        with pytest.raises(ValueError, match="conjugate or the negative"):
+        with pytest.raises(ValueError, match="conjugate or negative view"):
             utils.cast_to_byte_tensor(mirrored)
 
 

@@ -144,7 +144,7 @@ def test_invertible_refuses_weights_of_zero():
     with torch.no_grad():
         weights[NAMES.index("norm_w")][3] = 0
     call = [on(tensor) for tensor in (torch.ones(1, 2, 16), *weights)]
-    with pytest.raises(ValueError, match="normalize_invertible wants to divide by norm_w"):
+    with pytest.raises(ValueError, match="normalize_invertible cannot divide by norm_w"):
         torch.ops.anyaccel.transformer_layer(call[0], None, *call[1:], 2, normalize_invertible=True)
 
 
@@ -214,13 +214,13 @@ def test_dropout_draws():
     ({"attn_dropout": 1.0}, "attn_dropout is out of range"),
     ({"hidden_dropout": -0.5}, "hidden_dropout is out of range"),
     ({"eps": math.nan}, "eps is out of range"),
-    ({"gelu_approximate": "erf"}, "no such gelu"),
-    ({"mask": torch.zeros(3, 1, 1, 8)}, "attention_mask does not fit"),
-    ({"mask": torch.zeros(8, dtype=torch.long)}, "attention_mask does not fit"),
+    ({"gelu_approximate": "erf"}, "unknown gelu_approximate"),
+    ({"mask": torch.zeros(3, 1, 1, 8)}, "attention_mask has the wrong shape or dtype"),
+    ({"mask": torch.zeros(8, dtype=torch.long)}, "attention_mask has the wrong shape or dtype"),
     ({"x": torch.zeros(2, 8)}, "not 3-dimensional"),
     ({"x": torch.zeros(2, 8, 16, dtype=torch.int32)}, "dtype of the input"),
-    ({"x": torch.zeros(2, 8, 32)}, "attn_qkvw has another shape"),
-    ({"x": torch.zeros(2, 8, 16, dtype=torch.float64)}, "attn_qkvw has another dtype"),
+    ({"x": torch.zeros(2, 8, 32)}, "attn_qkvw has the wrong shape"),
+    ({"x": torch.zeros(2, 8, 16, dtype=torch.float64)}, "attn_qkvw has the wrong dtype"),
 ])
 def test_errors(change, text):
     weights = parameters(16, 24, torch.float32)

@@ -20,7 +20,7 @@ namespace {
 
 using Address = ::ccl::kvs::address_type;
 
-/// What clocks can still add.
+/// Keeps the deadline within the clock's range.
 constexpr double kMaxSeconds = 1e9;
 constexpr std::chrono::duration<double> kBetweenLooks(0.2);
 constexpr std::chrono::duration<double> kGrace(2);
@@ -29,16 +29,17 @@ struct State {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Comm>> comms;
   std::map<std::string, ::ccl::shared_ptr_class<::ccl::kvs>>
-      offered;  // by address: this process's own
+      offered;  // by address, those of this process
 };
 
 State& state() {
-  static auto* instance = new State;  // never destroyed: oneCCL's own threads end with the process
+  static auto* instance =
+      new State;  // never destroyed, because oneCCL's own threads run until the process ends
   return *instance;
 }
 
-/// Where the libccl lies that this process has open: libfabric looks for its providers beside it
-/// only when told.
+/// Folder of the loaded libccl. libfabric searches for its providers there only if FI_PROVIDER_PATH
+/// says so.
 std::string library_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -53,13 +54,13 @@ std::string library_folder() {
   return out;
 }
 
-/// Whether this process, or the one that it was forked from, has started oneCCL.
+/// Whether this process, or an ancestor before fork(), has initialized oneCCL.
 std::atomic<bool> started{false};
 
-/// Ranks know their numbers and find each other by the store, so oneCCL is told to need no launcher
-/// and no MPI, under MPI's launchers too: there ranks were killed at their end (MPICH's and Intel's
-/// launchers) or at once (Open MPI's) when oneCCL used its MPI. It is also told not to write
-/// warnings to the program's output. What the user has set stands.
+/// Initializes oneCCL. Ranks know their numbers and find each other through the store, so oneCCL
+/// must not use a launcher or MPI, even under an MPI launcher: with oneCCL's MPI, ranks were killed
+/// when they ended (MPICH's and Intel's launchers) or immediately (Open MPI's). oneCCL's warnings
+/// are turned off as well. Settings of the user have precedence.
 void start() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -100,8 +101,8 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
       !(timeout > 0) || !std::isfinite(timeout))
     throw Error(
         ErrorCode::invalid_argument, "ccl_comm_init",
-        {.what = "a group needs a rank below its size, an address of ccl_comm_address() and a "
-                 "timeout in seconds",
+        {.what = "a group requires a rank below its size, an address from ccl_comm_address() and "
+                 "a timeout above 0",
          .got = "rank " + std::to_string(rank) + " of " + std::to_string(size) + ", " +
                 std::to_string(address.numel()) + " elements, " + std::to_string(timeout) + " s"});
   std::memcpy(bytes.data(), address.const_data_ptr(), bytes.size());
@@ -112,8 +113,8 @@ void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
   auto& all = state();
   {
     const std::lock_guard lock(all.mutex);
-    // As DeepSpeed's: the second call with one address does nothing. Another address is another try
-    // of the ranks, after a timeout perhaps.
+    // As in DeepSpeed, a second call with the same address does nothing. A different address is a
+    // new attempt, for example after a timeout.
     if (const auto found = all.comms.find(name);
         found != all.comms.end() && found->second->address == comm->address)
       return;
@@ -145,7 +146,7 @@ std::shared_ptr<Comm> find_comm(const std::string& name) {
   const auto found = all.comms.find(name);
   if (found == all.comms.end())
     throw Error(ErrorCode::invalid_state, "ccl_comm",
-                {.what = "this group was not initialized",
+                {.what = "the group is not initialized",
                  .got = "'" + name + "'",
                  .hint = "call ccl_comm_init first"});
   return found->second;
@@ -159,7 +160,7 @@ Comm::Comm(int rank_in_group, int size_of_group, double seconds, std::string add
       process_(::getpid()) {}
 
 void Comm::start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl) {
-  // The communicator uses the address's server or client, which stays as long as it does.
+  // The communicator uses the key-value store, so neither is ever destroyed.
   new ::ccl::shared_ptr_class<::ccl::kvs>(kvs);
   ccl_ = new ::ccl::communicator(std::move(ccl));
   std::thread([self = shared_from_this()] { self->work(); }).detach();
@@ -172,13 +173,13 @@ Comm::~Comm() {
 void Comm::watch(c10::IntArrayRef ranks, c10::IntArrayRef processes) {
   const std::lock_guard one(calling_);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    // Not a number to ask about again and again: that may be another process's by then.
+    // A pidfd rather than a process number, which the system may reuse for another process.
     const int descriptor =
         static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(processes[i]), 0));
     if (descriptor < 0 && errno == ESRCH)
       throw Error(ErrorCode::unavailable, "ccl_comm_watch",
-                  {.what = "rank " + std::to_string(ranks[i]) + " is gone"});
-    if (descriptor < 0) continue;  // a kernel without it: the timeout remains
+                  {.what = "rank " + std::to_string(ranks[i]) + " has ended"});
+    if (descriptor < 0) continue;  // the kernel lacks pidfd_open: only the timeout remains
     watched_.push_back({.fd = descriptor, .events = POLLIN, .revents = 0});
     watched_ranks_.push_back(ranks[i]);
   }
@@ -217,12 +218,12 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
   if (::getpid() != process_)
     throw Error(
         ErrorCode::invalid_state, where,
-        {.what = "the group was made before fork()", .hint = "make a new one in the child"});
+        {.what = "the group was created before fork()", .hint = "create a new one in the child"});
   const std::lock_guard one(calling_);
   if (broken_)
     throw Error(ErrorCode::invalid_state, where,
-                {.what = "an operation of this group did not end in time",
-                 .hint = "make the group anew, with a new address, on all ranks"});
+                {.what = "an earlier operation of this group failed",
+                 .hint = "create the group again on all ranks, with a new address"});
   std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)] { post(*ccl).wait(); });
   auto done = task.get_future();
   {
@@ -243,37 +244,38 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
     gone = gone_rank();
     looking = gone < 0 && std::chrono::steady_clock::now() < deadline;
   }
-  // One that is done with its part may have ended in order.
+  // A rank that has finished its part may exit normally before the others finish.
   if (gone >= 0 && ended(kGrace)) return calling(where, [&] { done.get(); });
   if (gone >= 0) {
     broken_ = true;
     throw Error(
         ErrorCode::unavailable, where,
-        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " is gone",
-         .hint = "look at what it said; this group is of no more use"});
+        {.what = "rank " + std::to_string(gone) + " of " + std::to_string(size) + " has ended",
+         .hint = "see its output, and create a new group"});
   }
   broken_ = true;
-  throw Error(ErrorCode::timeout, where,
-              {.what = "another rank did not come within " + std::to_string(timeout.count()) + " s",
-               .got = "rank " + std::to_string(rank) + " of " + std::to_string(size),
-               .hint = "look at what the other ranks say; this group is of no more use"});
+  throw Error(
+      ErrorCode::timeout, where,
+      {.what = "another rank did not respond within " + std::to_string(timeout.count()) + " s",
+       .got = "rank " + std::to_string(rank) + " of " + std::to_string(size),
+       .hint = "see the output of the other ranks, and create a new group"});
 }
 
 }  // namespace anyaccel::ops::ccl_comm
 
-/// Starts oneCCL with one rank and lets it add. Null when that went well, else why not. For a
-/// process of its own, which then ends: what it changes in the environment is no matter there.
-/// Found by name: whoever asks has no torch operators of this library yet.
+/// Initializes oneCCL with one rank and runs an all-reduce. Returns null on success, otherwise the
+/// reason. Call it in a child process that then exits, because it changes the environment. Looked
+/// up by name, because the caller has not loaded this library's operators.
 extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_trial() noexcept {
   static std::string problem;
-  if (anyaccel::ops::ccl_comm::started) return nullptr;  // it was more than tried
+  if (anyaccel::ops::ccl_comm::started) return nullptr;  // oneCCL is already in use
   try {
-    // A rank that MPI's launcher started is not to take its place there a second time.
+    // A rank that an MPI launcher started must not register with it a second time.
     for (const char* name :
          {"PMI_RANK", "PMI_SIZE", "PMI_FD", "PMIX_RANK", "CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"})
       ::unsetenv(name);
     anyaccel::ops::ccl_comm::start();
-    // Not destroyed: that is not what is tried.
+    // Never destroyed, because destruction is not part of the test.
     auto* kvs = new auto(::ccl::create_main_kvs());
     auto* comm = new auto(::ccl::create_communicator(1, 0, *kvs));
     float number = 3;
@@ -285,6 +287,6 @@ extern "C" __attribute__((visibility("default"))) const char* anyaccel_ccl_comm_
   } catch (...) {
     problem = "it threw something that is not a std::exception";
   }
-  // Never unloaded or ended in order: the caller ends with _exit().
+  // The library is not unloaded or shut down: the caller ends with _exit().
   return problem.empty() ? nullptr : problem.c_str();
 }

@@ -1,4 +1,4 @@
-// oneCCL's communicators by name.
+// oneCCL communicators by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,10 +20,10 @@
 
 namespace anyaccel::ops::ccl_comm {
 
-/// oneCCL's communicator and the thread that calls it: a call waits for a rank that is gone without
-/// end, and only another thread can give up. What is stuck then stays so, with all that it uses.
-/// oneCCL's communicators are never destroyed: its end of one waits for nobody's word that the
-/// other ranks are done with it.
+/// A oneCCL communicator and the thread that calls it. A call waits forever for a rank that has
+/// died, so only another thread can give up. A stuck call then keeps its thread and all that it
+/// uses. The oneCCL communicator is never destroyed, because its destructor does not wait until the
+/// other ranks have finished with it.
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);
@@ -31,14 +31,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
   /// Starts the thread.
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
-  /// Has the thread post an operation with `post` and wait for it; calls follow each other. Throws
-  /// `timeout` when that takes too long, `unavailable` when a rank that is watched is gone, and
-  /// `invalid_state` ever after. `post` owns what it uses.
+  /// Posts an operation with `post` on the thread and waits for it. Calls are serialized. Throws
+  /// `timeout`, or `unavailable` if a watched rank has ended; all later calls throw
+  /// `invalid_state`. `post` must own everything that it uses.
   void run(const char* where, std::function<::ccl::event(const ::ccl::communicator&)> post);
-  /// From now on a rank whose process on this machine has ended is an error within seconds, and no
-  /// timeout.
+  /// Watches processes of other ranks on this machine. If one of them ends, operations fail within
+  /// seconds instead of waiting for the timeout.
   void watch(c10::IntArrayRef ranks, c10::IntArrayRef processes);
-  /// The thread ends once it has nothing to do.
+  /// Lets the thread end as soon as it is idle.
   void stop();
 
   const int rank;
@@ -48,14 +48,14 @@ class Comm : public std::enable_shared_from_this<Comm> {
 
  private:
   void work();
-  /// A watched rank that is gone; -1: all are there.
+  /// A watched rank whose process has ended; -1 if there is none.
   std::int64_t gone_rank() const;
 
   ::ccl::communicator* ccl_ = nullptr;  // never deleted
   const pid_t process_;
-  std::mutex calling_;  // one operation after the other
+  std::mutex calling_;  // serializes operations
   bool broken_ = false;
-  std::vector<pollfd> watched_;  // descriptors of processes
+  std::vector<pollfd> watched_;  // process file descriptors
   std::vector<std::int64_t> watched_ranks_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -63,19 +63,19 @@ class Comm : public std::enable_shared_from_this<Comm> {
   std::packaged_task<void()> task_;
 };
 
-/// An address for one group, of this process's own; bytes.
+/// Returns a new address for one group as bytes. This process serves it.
 at::Tensor offer_address();
 std::int64_t address_bytes();
-/// Makes the group of a name. All its ranks call it, with the same address; with the one that the
-/// group has nothing is done, with another one the group is made anew.
+/// Creates the group of this name. All ranks call it with the same address. If the group exists
+/// with this address, the call does nothing; with another address, the group is created again.
 void make_comm(const std::string& name, std::int64_t size, std::int64_t rank,
                const at::Tensor& address, double timeout);
-/// Throws `invalid_state` where there is none.
+/// Throws `invalid_state` if the group does not exist.
 std::shared_ptr<Comm> find_comm(const std::string& name);
-/// Forgets a group, where there is one. This rank's own affair.
+/// Removes a group if it exists. Does not synchronize with other ranks.
 void close_comm(const std::string& name);
 
-/// oneCCL's errors become ours.
+/// Runs `call` and converts oneCCL's exceptions to Error.
 template <typename Call>
 auto calling(const char* where, const Call& call) {
   try {

@@ -1,6 +1,6 @@
-// The collectives. Data goes through the slots in chunks; a chunk of this rank is written while the
-// others still work on the one before. Rule for slots: who has posted round p has read all rounds
-// up to p - 2, so four of them are enough.
+// The collectives. Data passes through the slots in chunks: this rank writes a chunk while the
+// others still process the previous one. A rank that has posted round p has read all rounds up to p
+// - 2, so four slots are enough.
 #include <algorithm>
 #include <cstring>
 
@@ -31,16 +31,16 @@ void Communicator::all_reduce(const void* in, void* out, std::size_t count, Kind
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating-point dtype"});
   const auto* const from = static_cast<const char*>(in);
   auto* const to = static_cast<char*>(out);
-  // With two ranks both ways move the same bytes; with more, a rank that reduces everything reads
-  // too much.
+  // With two ranks both algorithms move the same number of bytes. With more ranks, reduce_whole()
+  // reads more.
   if (size_ <= 2 || bytes <= kWholeBytes) return reduce_whole(from, to, count, kind, reduce);
   reduce_in_parts(from, to, count, kind, reduce);
 }
 
-/// Every rank reduces everything, in the same order.
+/// Every rank reduces all elements, in the same order.
 void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Kind kind,
                                 Reduce reduce) {
   const auto width = size_of(kind);
@@ -66,7 +66,7 @@ void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Ki
   if (chunks > 0) finish(chunks - 1);
 }
 
-/// Each rank reduces its part of a chunk and hands it to the others: two rounds a chunk.
+/// Each rank reduces its part of a chunk and shares the result: two rounds per chunk.
 void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind,
                                    Reduce reduce) {
   const auto width = size_of(kind);
@@ -139,11 +139,11 @@ void Communicator::reduce_scatter(const void* in, void* out, std::size_t count, 
         static_cast<std::uint32_t>(kind) << 8 | static_cast<std::uint32_t>(reduce));
   if (!can_reduce(kind, reduce))
     throw Error(ErrorCode::unsupported, name_,
-                {.what = "AVG requires a floating-point dtype", .want = "a floating dtype"});
+                {.what = "AVG requires a floating-point dtype", .want = "a floating-point dtype"});
   const auto* const from = static_cast<const char*>(in);
   const auto ranks = static_cast<std::size_t>(size_);
   const auto mine = static_cast<std::size_t>(rank_);
-  // A slot holds this many elements for each rank, in whole cache lines.
+  // Number of bytes in a slot for each rank, in whole cache lines.
   const auto part = std::max<std::size_t>(chunk_ / ranks / 64 * 64, 64);
   const auto most = part / width;
   for (std::size_t start = 0; start < count; start += most) {
@@ -166,7 +166,7 @@ void Communicator::broadcast(void* data, std::size_t bytes, int source) {
   begin(Call::broadcast, bytes, static_cast<std::uint32_t>(source));
   if (source < 0 || source >= size_)
     throw Error(ErrorCode::invalid_argument, name_,
-                {.what = "the source is not in the group",
+                {.what = "the source rank is out of range",
                  .got = "rank " + std::to_string(source),
                  .want = "0 to " + std::to_string(size_ - 1)});
   auto* const bytes_at = static_cast<char*>(data);
@@ -179,7 +179,7 @@ void Communicator::broadcast(void* data, std::size_t bytes, int source) {
     if (start == 0)
       wait_for_all(round);
     else if (rank_ != source)
-      wait_for(source, round);  // the others are waited for when a slot is used again
+      wait_for(source, round);  // the other ranks are waited for when a slot is reused
     if (rank_ == source) continue;
     copy(bytes_at + start, slot(source, round), here);
   }

@@ -1,4 +1,4 @@
-// Waiting, posting and failing. The collectives are in collectives.cpp.
+// Waiting, posting and error handling. The collectives are in collectives.cpp.
 #include "comm/shm/communicator.h"
 
 #include <pthread.h>
@@ -22,7 +22,8 @@ constexpr std::uint32_t kDied = 1;
 constexpr std::uint32_t kLeft = 2;
 constexpr std::uint32_t kLate = 3;
 constexpr std::uint32_t kDiffers = 4;
-constexpr auto kLook = std::chrono::milliseconds(20);  // between looks at the peers while asleep
+constexpr auto kLook =
+    std::chrono::milliseconds(20);  // interval of the checks for dead peers while a rank sleeps
 
 std::atomic<unsigned> forks{0};
 
@@ -36,7 +37,7 @@ unsigned forks_now() {
 std::uint64_t this_process() {
   static const std::uint64_t mark =
       std::strtoull(random_token().substr(0, 16).c_str(), nullptr, 16);
-  return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children have the same mark
+  return mark ^ static_cast<std::uint64_t>(::getpid());  // forked children inherit `mark`
 }
 
 }  // namespace
@@ -44,8 +45,8 @@ std::uint64_t this_process() {
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept {
   std::array<std::uint64_t, kCpuWords> words{};
   static_assert(sizeof(cpu_set_t) == sizeof(words));
-  // Larger machines refuse this size: then nothing is known, and ranks spin as if they had too few
-  // CPUs.
+  // On machines with more CPUs the kernel rejects this size. The CPUs are then unknown, and ranks
+  // spin as if there were too few.
   if (::sched_getaffinity(0, sizeof(words), reinterpret_cast<cpu_set_t*>(words.data())) != 0)
     words = {};
   return words;
@@ -83,7 +84,7 @@ Communicator::Communicator(std::shared_ptr<const Memory> memory, const Options& 
 }
 
 Communicator::~Communicator() {
-  if (forks_ != forks_now()) return;  // a child's copy: the rank is the parent
+  if (forks_ != forks_now()) return;  // a copy in a forked child; the rank belongs to the parent
   place(rank_).state.store(Place::kGone, std::memory_order_release);
   place(rank_).posted.wake_all();
 }
@@ -103,12 +104,11 @@ void Communicator::begin(Call call, std::size_t bytes, std::uint32_t detail) {
   name_ = kNames[static_cast<int>(call)];
   if (forks_ != forks.load(std::memory_order_relaxed))
     throw Error(ErrorCode::invalid_state, name_,
-                {.what = "a forked child has no place in its parent's group"});
+                {.what = "a forked child cannot use its parent's group"});
   if (failed_) tell();
   call_ = static_cast<std::uint32_t>(call) << 24 | detail;
   bytes_ = bytes;
-  // A mixed number for the call: two ranks that differ in it are told apart but for one case in
-  // four thousand million.
+  // A 32-bit hash of the call. Two different calls collide with a probability of 1 in 2^32.
   std::uint64_t mixed = bytes * 0x9e3779b97f4a7c15ULL + detail * 0xc2b2ae3d27d4eb4fULL +
                         static_cast<std::uint32_t>(call);
   mixed ^= mixed >> 29;
@@ -124,7 +124,7 @@ void Communicator::post(std::uint32_t round) noexcept {
 }
 
 void Communicator::wait_until_free(std::uint32_t round) {
-  // Who has posted round p has read everything up to p - 2.
+  // A rank that has posted round p has read all rounds up to p - 2.
   for (int rank = 0; rank < size_; ++rank)
     if (rank != rank_ && after(round - 2, seen_[static_cast<std::size_t>(rank)]))
       wait_for(rank, round - 2);
@@ -134,7 +134,7 @@ void Communicator::wait_for(int rank, std::uint32_t round) {
   auto& last = seen_[static_cast<std::size_t>(rank)];
   if (!after(round, last)) return;
   const auto& word = place(rank).posted;
-  // Without pauses first: a peer that comes at the same time is seen fifty nanoseconds earlier.
+  // Spin without pauses first, which detects a peer that arrives at the same time 50 ns earlier.
   for (int i = 0; i < 400; ++i) {
     last = word.get();
     if (!after(round, last)) return;
@@ -152,8 +152,8 @@ void Communicator::wait_for_all(std::uint32_t round) {
   }
 }
 
-/// Where the rank has posted this round. One that is ahead may have posted more, but not the fourth
-/// round after it, which needs this rank's word.
+/// The rank has already posted this round. It may have posted later rounds, but not the fourth one
+/// after it, which would reuse the slot: that one has to wait for this rank.
 void Communicator::check_same(int rank, std::uint32_t round) {
   if (place(rank).what[round % kSlots].load(std::memory_order_relaxed) == what_) return;
   fail(kDiffers, rank,
@@ -175,7 +175,7 @@ std::string Communicator::call_of(int rank, std::uint32_t round) const {
   return text;
 }
 
-/// Ranks may be bound to a CPU each, so what counts is what all of them have together.
+/// Ranks may be bound to one CPU each, so count the CPUs of all ranks together.
 void Communicator::choose_spin() noexcept {
   int cpus = 0;
   for (std::size_t i = 0; i < kCpuWords; ++i) {
@@ -184,7 +184,7 @@ void Communicator::choose_spin() noexcept {
       word |= place(rank).cpus[i].load(std::memory_order_relaxed);
     cpus += __builtin_popcountll(word);
   }
-  // More ranks than CPUs: the one waited for needs this one's.
+  // If there are fewer CPUs than ranks, the awaited rank may need this rank's CPU.
   spin_ = cpus >= size_ ? std::chrono::microseconds(100) : std::chrono::microseconds(2);
 }
 
@@ -212,7 +212,7 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
       failed_ = true;
       tell();
     }
-    // Who left may have posted all that others need.
+    // A rank that has left may have posted everything that the others need.
     if (place(rank).state.load(std::memory_order_acquire) == Place::kGone &&
         after(round, word.get()))
       fail(kLeft, rank);
@@ -226,8 +226,8 @@ void Communicator::check_peers(std::uint32_t round) {
     const auto& peer = place(rank);
     if (rank == rank_ || peer.state.load(std::memory_order_acquire) != Place::kHere) continue;
     if (peer.process.load(std::memory_order_relaxed) == process_) continue;
-    // One that ended after it had posted what is waited for did its part: its word is read after
-    // its lock.
+    // A rank that posted this round before it ended has done its part. Therefore its round is read
+    // after its lock.
     if (!memory_->held_by_another(rank) &&
         peer.state.load(std::memory_order_acquire) == Place::kHere &&
         after(round, peer.posted.get()))
@@ -241,12 +241,12 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
     const auto who = "rank " + std::to_string(rank);
     const auto words = why == kDied   ? who + " has died"
                        : why == kLeft ? who + " has left the group"
-                       : why == kLate ? who + " did not come in time"
+                       : why == kLate ? who + " did not respond in time"
                                       : text;
     std::strncpy(shared_->text, words.c_str(), kMaxWords - 1);
     shared_->failure.store(why, std::memory_order_release);
   } else {
-    // Another rank writes what it saw. It is not waited for long: it may be killed just now.
+    // Another rank is writing the text. Wait only briefly, because it may have been killed.
     for (int i = 0; i < 1000 && shared_->failure.load(std::memory_order_acquire) == 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -254,12 +254,12 @@ void Communicator::fail(std::uint32_t why, int rank, const std::string& text) {
   tell();
 }
 
-/// The same words on every rank.
+/// Throws the same message on every rank.
 void Communicator::tell() const {
   const auto failure = shared_->failure.load(std::memory_order_acquire);
   const auto where = std::string(name_) + " over shared memory";
   const std::string what(shared_->text, ::strnlen(shared_->text, kMaxWords));
-  constexpr const char* kHint = "end all ranks, or make a new group of those that are left";
+  constexpr const char* kHint = "end all ranks, or create a new group from the remaining ones";
   switch (failure) {
     case kDied:
     case kLeft: throw Error(ErrorCode::unavailable, where, {.what = what, .hint = kHint});
@@ -275,7 +275,7 @@ void Communicator::tell() const {
     case kDiffers:
       throw Error(ErrorCode::invalid_argument, where,
                   {.what = what, .want = "the same calls in the same order on every rank"});
-    default: throw Error(ErrorCode::invalid_state, where, {.what = "this group has failed before"});
+    default: throw Error(ErrorCode::invalid_state, where, {.what = "the group has failed"});
   }
 }
 

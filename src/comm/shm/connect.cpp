@@ -1,4 +1,4 @@
-// How ranks come to share memory.
+// Setup of shared memory between ranks.
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -13,8 +13,7 @@ namespace anyaccel::ops::shm {
 
 namespace {
 
-constexpr std::size_t kChunk =
-    std::size_t{128} * 1024;  // a few of them stay in a core's second cache
+constexpr std::size_t kChunk = std::size_t{128} * 1024;  // several chunks fit in a core's L2 cache
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {
@@ -22,10 +21,10 @@ std::string cut(std::string text) {
   return text;
 }
 
-/// Where memory may lie, the best first.
+/// A place for shared memory. candidates() lists the best one first.
 struct Candidate {
-  std::string folder;  // empty: no file
-  bool named;  // for ranks that cannot see rank 0's process, in other containers of the node
+  std::string folder;  // empty: anonymous memory
+  bool named;          // for ranks in other containers, which cannot see rank 0's process
 };
 
 std::vector<Candidate> candidates() {
@@ -34,10 +33,10 @@ std::vector<Candidate> candidates() {
   return {{"", false}, {"/dev/shm", true}};
 }
 
-/// What rank 0 says: memory, or why there is none; and whether another try follows. All ranks do as
-/// it says, whatever their own variables are.
+/// Rank 0's offer: memory, or why there is none, and whether it will try again. All ranks follow
+/// it, regardless of their own environment variables.
 struct Offer {
-  std::string kind;  // "memory", "none", or "refused": an error of whoever chose the folder
+  std::string kind;  // "memory", "none", or "refused" if the user chose an invalid folder
   bool more = false;
   std::string token;
   std::size_t bytes = 0;
@@ -68,7 +67,7 @@ Offer make_offer(const Candidate& candidate, const Options& options,
     const auto token = random_token();
     prepare(memory->data(), options, token);
     if (memory->path().size() > kMaxPath)
-      return {.kind = "none", .text = "the name of the folder for shared memory is too long"};
+      return {.kind = "none", .text = "the path of the folder for shared memory is too long"};
     return {.kind = "memory", .token = token, .bytes = bytes, .text = memory->path()};
   } catch (const Error& error) {
     return {.kind = error.code() == ErrorCode::invalid_argument ? "refused" : "none",
@@ -78,27 +77,27 @@ Offer make_offer(const Candidate& candidate, const Options& options,
   }
 }
 
-/// This rank's place in what rank 0 offers; `memory` is rank 0's own.
+/// Opens the memory that rank 0 offers and takes this rank's place; `memory` is rank 0's own.
 std::unique_ptr<Communicator> take(const Offer& offer, const Options& options,
                                    std::shared_ptr<Memory>& memory) {
   const auto bytes = bytes_for(options);
   if (offer.bytes != bytes)
     throw Error(ErrorCode::invalid_argument, "shm_comm",
-                {.what = "ranks ask for groups of different shape",
+                {.what = "ranks differ in the size of the group or of chunks",
                  .got = std::to_string(bytes) + " bytes",
                  .want = std::to_string(offer.bytes)});
   if (options.rank != 0) {
     memory = std::make_shared<Memory>(Memory::open(offer.text, bytes));
-    // Another machine may have a process of that number with an open file of that number.
+    // On another machine, a process with the same number may have a file with the same number open.
     if (!has_token(memory->data(), offer.token))
       throw Error(ErrorCode::unavailable, "shm_comm",
-                  {.what = "what rank 0 offers is not on this node"});
+                  {.what = "the memory of rank 0 is not on this node"});
     memory->share_name();
   }
   return std::make_unique<Communicator>(memory, options);
 }
 
-/// A communicator when every rank has its place, else the first rank's reason on all.
+/// Returns a communicator if every rank has its place, otherwise the first failing rank's reason.
 Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memory>& memory,
                 const Exchange& exchange) {
   std::unique_ptr<Communicator> made;
@@ -109,7 +108,7 @@ Connected agree(const Offer& offer, const Options& options, std::shared_ptr<Memo
     problem = error.what();
   }
   const auto answers = exchange(made ? kYes : cut(problem));
-  if (memory) memory->remove_name();  // all that will ever map it have
+  if (memory) memory->remove_name();  // every rank that needs the name has opened the memory
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
     if (answers[rank] != kYes)
       return {nullptr, "rank " + std::to_string(rank) + ": " + answers[rank]};
@@ -125,7 +124,7 @@ std::size_t chunk_bytes_of(const Options& options) {
     const auto wanted = text != nullptr ? std::strtoul(text, nullptr, 10) : 0;
     bytes = wanted >= 1 && wanted <= (1UL << 20) ? wanted * 1024 : kChunk;
   }
-  // Every rank has at least a cache line of it in reduce_scatter.
+  // In reduce_scatter each rank needs at least one cache line of a chunk.
   const auto least = static_cast<std::size_t>(options.size) * 64;
   return (std::max(bytes, least) + 4095) / 4096 * 4096;
 }
@@ -142,7 +141,7 @@ std::size_t bytes_for(const Options& options) {
 
 void prepare(void* memory, const Options& /*options*/, const std::string& token) {
   std::memcpy(memory, token.data(),
-              std::min<std::size_t>(token.size(), 32));  // all else begins as zero
+              std::min<std::size_t>(token.size(), 32));  // everything else starts as zero
 }
 
 bool has_token(const void* memory, const std::string& token) noexcept {
@@ -153,7 +152,7 @@ Connected connect(const Options& options, const Exchange& exchange) {
   if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
     throw Error(
         ErrorCode::invalid_argument, "shm_comm",
-        {.what = "no such rank",
+        {.what = "the rank is out of range",
          .got = "rank " + std::to_string(options.rank) + " of " + std::to_string(options.size)});
   if (options.size > kMaxRanks)
     throw Error(ErrorCode::unsupported, "shm_comm",

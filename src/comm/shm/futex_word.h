@@ -1,4 +1,4 @@
-// A number in shared memory that one process sets and others wait for.
+// A number in shared memory that one process sets while others wait for changes.
 #pragma once
 
 #include <linux/futex.h>
@@ -13,18 +13,18 @@
 
 namespace anyaccel::ops::shm {
 
-/// Setting it costs a system call only while somebody sleeps.
+/// set() makes a system call only if a process sleeps.
 class FutexWord {
  public:
   std::uint32_t get() const noexcept { return value_.load(std::memory_order_acquire); }
 
   void set(std::uint32_t value) noexcept {
-    value_.store(value, std::memory_order_seq_cst);  // before the sleepers are looked at
+    value_.store(value, std::memory_order_seq_cst);  // before sleepers_ is read
     if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all();
   }
 
-  /// Returns when the word is no longer what it was, sometimes earlier, and after `most` at the
-  /// latest. `wanted`: do not sleep when it is there already.
+  /// Sleeps until the word changes, at most for `most`; may return earlier. Does not sleep if the
+  /// word has already reached `wanted`.
   void sleep_until_changed(std::uint32_t wanted, std::chrono::nanoseconds most) noexcept {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const auto now = value_.load(std::memory_order_seq_cst);

@@ -1,5 +1,5 @@
-// What lies in a group's shared memory: who is there, the words that ranks wait on, and each rank's
-// slots for data.
+// Layout of a group's shared memory: the state of each rank, the words that ranks wait on, and each
+// rank's data slots.
 #pragma once
 
 #include <array>
@@ -10,22 +10,23 @@
 
 namespace anyaccel::ops::shm {
 
-/// A rank writes into one slot while the others may still read three.
+/// A rank can write into one slot while the others still read the other three.
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kCpuWords = 16;
 inline constexpr std::size_t kMaxWords = 256;
-inline constexpr std::size_t kLine = 128;  // two cache lines, because they are fetched in pairs
+inline constexpr std::size_t kLine =
+    128;  // two cache lines, because the prefetcher loads them in pairs
 inline constexpr std::size_t kWholeBytes =
-    std::size_t{16} * 1024;  // up to here one round is faster than two
+    std::size_t{16} * 1024;  // up to this size one round is faster than two
 
 void spin_pause() noexcept;
 
-/// Whether round `a` comes after round `b`; numbers wrap.
+/// Whether round `a` comes after round `b`. Round numbers wrap around.
 inline bool after(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
 
-/// The CPUs that this thread may run on; none where the system does not say.
+/// The CPUs that this thread may run on; none if they are unknown.
 std::array<std::uint64_t, kCpuWords> usable_cpus() noexcept;
 std::size_t chunk_bytes_of(const Options& options);
 std::size_t slots_offset(int size);
@@ -33,22 +34,23 @@ std::size_t slots_offset(int size);
 struct alignas(kLine) Communicator::Place {
   static constexpr std::uint32_t kHere = 1;
   static constexpr std::uint32_t kGone = 2;
-  // What others look at in every operation, in one cache line.
+  // Read by other ranks in every operation; fits in one cache line.
   FutexWord posted;
   std::atomic<std::uint32_t> what[kSlots];
-  // What they look at when they wait long.
+  // Read by other ranks during long waits.
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint64_t> process;
-  std::atomic<std::uint64_t> cpus[kCpuWords];  // that the rank may run on
-  // What was called, which they look at when `what` differs.
+  std::atomic<std::uint64_t> cpus[kCpuWords];  // CPUs that the rank may run on
+  // The call, which other ranks read if `what` differs.
   alignas(64) std::atomic<std::uint32_t> call[kSlots];
   std::atomic<std::uint64_t> bytes[kSlots];
 };
 
 struct alignas(kLine) Communicator::Shared {
   char token[32];
-  std::atomic<std::uint32_t> claimed;  // by the first who saw a failure; it writes the text
-  std::atomic<std::uint32_t> failure;  // 0, or why
+  std::atomic<std::uint32_t>
+      claimed;  // set by the first rank that detects a failure; that rank writes `text`
+  std::atomic<std::uint32_t> failure;  // 0, or the kind of failure
   char text[kMaxWords];
   Place* places() noexcept { return reinterpret_cast<Place*>(this + 1); }
 };

@@ -27,23 +27,24 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;  // between making a file and holding it, where one cannot be made without a name
-constexpr int kMaking = 1 << 20;  // the place that the maker of a file holds, beyond those of ranks
+    60;  // time between creating and locking a file that cannot be created without a name
+constexpr int kMaking = 1 << 20;  // lock offset for the creator of a file, above those of ranks
 
 std::string mib(unsigned long long bytes) {
   return std::to_string((bytes + 1048575) / 1048576) + " MiB";
 }
 
 [[noreturn]] void too_small(const std::string& place, const std::string& got, std::size_t bytes) {
-  throw Error(ErrorCode::unavailable, kWhere,
-              {.what = "there is not enough shared memory in " + place,
-               .got = got,
-               .want = mib(bytes),
-               .hint = "give the container more (--shm-size), remove old files there, or unset "
-                       "ANYACCEL_SHM_DIR"});
+  throw Error(
+      ErrorCode::unavailable, kWhere,
+      {.what = "there is not enough shared memory in " + place,
+       .got = got,
+       .want = mib(bytes),
+       .hint = "give the container more memory (--shm-size), remove old files there, or unset "
+               "ANYACCEL_SHM_DIR"});
 }
 
-/// Closes on every way out, unless released.
+/// Closes the descriptor unless it was released.
 struct Descriptor {
   int number;
   explicit Descriptor(int descriptor) : number(descriptor) {}
@@ -55,7 +56,7 @@ struct Descriptor {
   int release() { return std::exchange(number, -1); }
 };
 
-/// Makes all pages now.
+/// Allocates all pages immediately.
 void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   int error;
   do error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
@@ -63,8 +64,8 @@ void allocate(int descriptor, const std::string& place, std::size_t bytes) {
   if (error != 0) too_small(place, std::strerror(error), bytes);
 }
 
-/// A lock of an open file, not of a process: other descriptors of the file, opened and closed by
-/// whatever part of the process, do not take it away.
+/// A lock that belongs to the open file, not to the process. Closing another descriptor of the file
+/// anywhere in the process does not release it.
 struct flock place_lock(int place) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -78,22 +79,22 @@ std::string path_of(int descriptor) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(descriptor);
 }
 
-/// A file without a name in a folder of this machine, or with one where the file system cannot do
-/// that.
+/// Creates a file without a name in a local folder, or with a name if the file system does not
+/// support unnamed files.
 int make_file(const std::string& folder, std::string& name) {
   struct statfs about {};
   if (::statfs(folder.c_str(), &about) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "there is no folder for shared memory",
+                {.what = "the folder for shared memory cannot be accessed",
                  .got = folder + ": " + std::strerror(errno)});
   if (!is_local(static_cast<unsigned long>(about.f_type))) {
     char type[20];
     std::snprintf(type, sizeof(type), "0x%lx",
                   static_cast<unsigned long>(about.f_type) & 0xffffffffUL);
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "shared memory cannot lie on a network's file system",
+                {.what = "shared memory cannot be on a network file system",
                  .got = folder + ", of type " + type,
-                 .want = "memory of this machine (tmpfs)",
+                 .want = "a local file system such as tmpfs",
                  .hint = "set ANYACCEL_SHM_DIR to such a folder, or unset it"});
   }
   int made = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -105,7 +106,7 @@ int make_file(const std::string& folder, std::string& name) {
   }
   if (made < 0)
     throw Error(ErrorCode::io, kWhere,
-                {.what = "no file can be made for shared memory",
+                {.what = "cannot create a file for shared memory",
                  .got = folder + ": " + std::strerror(errno)});
   return made;
 }
@@ -114,14 +115,14 @@ void check_space(int descriptor, const std::string& folder, std::size_t bytes) {
   struct statvfs mount {};
   if (::fstatvfs(descriptor, &mount) != 0) return;
   const auto free = static_cast<unsigned long long>(mount.f_bavail) * mount.f_frsize;
-  // A mount without a limit says 0 blocks.
+  // A mount without a size limit reports 0 blocks.
   if (mount.f_blocks != 0 && free < bytes) too_small(folder, mib(free) + " free", bytes);
 }
 
 }  // namespace
 
-/// All memory of this process. A forked child lets go of what it inherited: an open or mapped file
-/// would hold the places of a dead parent.
+/// All shared memory of this process. A forked child releases what it inherited, because an open or
+/// mapped file would keep the places of a dead parent locked.
 struct LiveMemory {
   std::mutex mutex;
   std::set<Memory*> all;
@@ -155,7 +156,8 @@ struct LiveMemory {
 std::string random_token() {
   unsigned char bytes[16];
   if (::getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-    throw Error(ErrorCode::io, kWhere, {.what = "no random numbers", .got = std::strerror(errno)});
+    throw Error(ErrorCode::io, kWhere,
+                {.what = "cannot get random numbers", .got = std::strerror(errno)});
   std::string text;
   for (const unsigned char byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];
@@ -172,7 +174,7 @@ Memory::Memory(int descriptor, std::string path, std::size_t bytes, bool named)
     remove_name();
     ::close(descriptor);
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "shared memory cannot be mapped", .got = std::strerror(error)});
+                {.what = "cannot map shared memory", .got = std::strerror(error)});
   }
   data_ = data;
   LiveMemory::of_process().add(this);
@@ -205,7 +207,7 @@ Memory Memory::anonymous(std::size_t bytes) {
   Descriptor made(::memfd_create("anyaccel-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (made.number < 0 || ::fchmod(made.number, S_IRUSR | S_IWUSR) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "memory without a name cannot be made", .got = std::strerror(errno)});
+                {.what = "cannot create anonymous memory", .got = std::strerror(errno)});
   allocate(made.number, "this container or machine", bytes);
   ::fcntl(made.number, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   auto path = path_of(made.number);
@@ -227,11 +229,11 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
   std::string path;
   Descriptor made(make_file(folder, path));
   try {
-    // Held before it has a name: nobody takes it for a leftover.
+    // Locked before it gets a name, so that no process removes it as a leftover.
     auto lock = place_lock(kMaking);
     if (::fcntl(made.number, F_OFD_SETLK, &lock) != 0)
       throw Error(ErrorCode::unavailable, kWhere,
-                  {.what = "a file cannot be locked", .got = std::strerror(errno)});
+                  {.what = "cannot lock the file of shared memory", .got = std::strerror(errno)});
     check_space(made.number, folder, bytes);
     allocate(made.number, folder, bytes);
     if (path.empty()) {
@@ -239,7 +241,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
       const auto self = "/proc/self/fd/" + std::to_string(made.number);
       if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
         throw Error(ErrorCode::io, kWhere,
-                    {.what = "shared memory cannot be given a name",
+                    {.what = "cannot name the file of shared memory",
                      .got = name + ": " + std::strerror(errno)});
       path = name;
     }
@@ -253,7 +255,7 @@ Memory Memory::file(const std::string& folder, std::size_t bytes) {
 Memory Memory::open(const std::string& path, std::size_t bytes) {
   const auto fail = [&](const std::string& got) {
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "memory of another rank cannot be opened", .got = got});
+                {.what = "cannot open another rank's memory", .got = got});
   };
   Descriptor made(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
   if (made.number < 0) fail(path + ": " + std::strerror(errno));
@@ -261,23 +263,23 @@ Memory Memory::open(const std::string& path, std::size_t bytes) {
   if (::fstat(made.number, &about) != 0) fail(std::strerror(errno));
   if (!S_ISREG(about.st_mode)) fail(path + " is not shared memory");
   if (about.st_uid != ::geteuid()) fail(path + " belongs to user " + std::to_string(about.st_uid));
-  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) fail(path + " may be opened by others");
-  if (static_cast<unsigned long long>(about.st_size) != bytes) fail(path + " has another size");
+  if ((about.st_mode & 07777) != (S_IRUSR | S_IWUSR)) fail(path + " is accessible to other users");
+  if (static_cast<unsigned long long>(about.st_size) != bytes) fail(path + " has the wrong size");
   return {made.release(), path, bytes, false};
 }
 
-// The system takes the lock back when the process ends: no reused process id can keep it, and it is
-// seen from another process namespace.
+// The system releases the lock when the process ends, so a reused process number cannot keep it.
+// The lock is also visible from other PID namespaces.
 void Memory::hold(int place) const {
   auto lock = place_lock(place);
   if (::fcntl(descriptor_, F_OFD_SETLK, &lock) != 0)
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = "a rank's place is taken", .got = std::strerror(errno)});
+                {.what = "cannot lock the rank's place", .got = std::strerror(errno)});
 }
 
 bool Memory::held_by_another(int place) const noexcept {
   auto lock = place_lock(place);
-  // When the system does not answer, nobody is called dead.
+  // If the query fails, assume that the rank is alive.
   return ::fcntl(descriptor_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
@@ -294,7 +296,7 @@ void remove_leftovers(const std::string& folder) noexcept {
       continue;
     const Descriptor file(::openat(folder_number, entry->d_name, O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     struct flock lock {};
-    lock.l_type = F_WRLCK;  // the whole file
+    lock.l_type = F_WRLCK;  // covers the whole file
     if (file.number >= 0 && ::fcntl(file.number, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK)
       ::unlinkat(folder_number, entry->d_name, 0);
   }
@@ -312,7 +314,7 @@ bool is_local(unsigned long type) noexcept {
     case 0xf2f52010:  // f2fs
     case 0xca451a4e:  // bcachefs
     case 0x2fc12fc1:  // zfs
-    case 0x794c7630:  // overlayfs, whose upper folder cannot be on NFS
+    case 0x794c7630:  // overlayfs, whose upper directory cannot be on NFS
       return true;
     default: return false;
   }

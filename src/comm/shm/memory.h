@@ -1,4 +1,4 @@
-// Memory that processes of one node share. Free of torch.
+// Memory shared by processes on one node. Does not use torch.
 #pragma once
 
 #include <cstddef>
@@ -6,43 +6,42 @@
 
 namespace anyaccel::ops::shm {
 
-/// A mapped piece of shared memory: without a name (memfd) or a file in a mount such as /dev/shm.
-/// Readable and writable by this user alone (0600). All pages exist before the first write: a mount
-/// that is too small is an error here and no SIGBUS later.
+/// A mapped block of shared memory: anonymous (memfd), or a file in a mount such as /dev/shm. Only
+/// this user can read and write it (0600). All pages are allocated up front, so a mount that is too
+/// small fails here and not later with SIGBUS.
 class Memory {
  public:
-  /// Memory without a name: nothing of it can be left behind. Others open it by path().
-  /// `unavailable` when there is not enough.
+  /// Anonymous memory, which cannot be left behind. Other processes open it through path(). Throws
+  /// `unavailable` if there is not enough memory.
   static Memory anonymous(std::size_t bytes);
-  /// The same in `folder`: a file that never has a name. `unavailable` when the mount is too small,
-  /// `invalid_argument` when the folder does not lie on this machine (see is_local()), `io`
-  /// otherwise.
+  /// The same in `folder`: a file that never has a name. Throws `unavailable` if the mount is too
+  /// small, `invalid_argument` if the folder is not local (see is_local()), otherwise `io`.
   static Memory in_folder(const std::string& folder, std::size_t bytes);
-  /// The same with a random name, until remove_name(), for ranks that cannot see this process.
+  /// The same with a random name until remove_name(), for ranks that cannot see this process.
   static Memory file(const std::string& folder, std::size_t bytes);
-  /// What another process of this user made. `unavailable` when it cannot be opened or is not what
-  /// it should be.
+  /// Opens memory that another process of this user created. Throws `unavailable` if it cannot be
+  /// opened or does not have the expected type, owner, mode and size.
   static Memory open(const std::string& path, std::size_t bytes);
 
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&&) = delete;
-  /// Removes the name too.
+  /// Also removes the name.
   ~Memory();
 
   void* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// How other processes of the node open it.
+  /// Path by which other processes on the node open the memory.
   const std::string& path() const noexcept { return path_; }
-  /// The memory lives on without it.
+  /// Removes the file name. The memory itself stays valid.
   void remove_name() noexcept;
-  /// Of memory that open() gave: its name, if it has one, goes with this object too. So a killed
-  /// maker leaves no name behind.
+  /// For memory from open(): this object removes the name, if there is one, as well. The name then
+  /// disappears even if the creator was killed.
   void share_name() noexcept;
 
-  /// Marks `place` as held through this object until it or the process ends, however it ends;
-  /// forked children do not hold it.
+  /// Locks `place` through this object until the object is destroyed or the process ends, for any
+  /// reason. Forked children do not hold the lock.
   void hold(int place) const;
-  /// Whether the place is held, but not through this object.
+  /// Whether `place` is locked through another object.
   bool held_by_another(int place) const noexcept;
 
  private:
@@ -55,16 +54,16 @@ class Memory {
   void* data_ = nullptr;
 };
 
-/// Removes files that file() made in `folder` and that killed processes could not remove: of this
-/// user, held by nobody.
+/// Removes files in `folder` that file() created and killed processes left behind. Only unlocked
+/// files of this user are removed.
 void remove_leftovers(const std::string& folder) noexcept;
 
-/// Whether a file system of this type (statfs::f_type) is this machine's own memory or disk. Pages
-/// of a network's are not shared between machines, and what one process writes reaches another late
-/// or never. What is not known is taken for a network's.
+/// Whether a file system of this type (statfs::f_type) is local memory or a local disk. Machines do
+/// not share the pages of network file systems, so writes would reach other processes late or
+/// never. Unknown types count as network file systems.
 bool is_local(unsigned long type) noexcept;
 
-/// 32 hexadecimal digits that nobody can guess.
+/// Returns 32 unpredictable hexadecimal digits.
 std::string random_token();
 
 }  // namespace anyaccel::ops::shm

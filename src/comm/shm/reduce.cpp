@@ -1,4 +1,4 @@
-// The loops with what every CPU of the architecture has, and the choice between the sets.
+// The baseline loops, for every CPU of the architecture, and the choice of the instruction set.
 #include "comm/shm/reduce.h"
 
 #include <cstdlib>

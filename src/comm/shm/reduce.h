@@ -1,5 +1,5 @@
-// Reductions over the buffers of several ranks. Free of torch; the instruction set is chosen at run
-// time.
+// Reductions over the buffers of several ranks. Does not use torch. The instruction set is chosen
+// at run time.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// What a number is. Complex numbers are two of their parts.
+/// Element type. A complex number counts as two elements of its part's type.
 enum class Kind : std::uint8_t {
   f32,
   f64,
@@ -26,7 +26,7 @@ enum class Kind : std::uint8_t {
 
 enum class Reduce : std::uint8_t { sum, product, min, max, avg };
 
-/// For messages: "float32", "sum".
+/// Names for messages, for example "float32" and "sum".
 const char* to_string(Kind kind) noexcept;
 const char* to_string(Reduce reduce) noexcept;
 
@@ -34,23 +34,23 @@ constexpr bool is_integer(Kind kind) noexcept { return kind >= Kind::i8 && kind 
 
 /// Bytes of one element.
 std::size_t size_of(Kind kind) noexcept;
-/// False where the reduction has no meaning: an average of integers or truths.
+/// False if the reduction is not defined: an average of integers or booleans.
 bool can_reduce(Kind kind, Reduce reduce) noexcept;
 
-/// One instruction set's kernels.
+/// Kernels for one instruction set.
 struct Kernels {
   const char* name;  ///< "avx512", "avx2" or "baseline"
-  /// out[i] = in[0][i] op in[1][i] op ..., in this order, so that every rank gets the same bits.
-  /// Half-width floats are added up in float32 and rounded once; a NaN wins minimum and maximum;
-  /// the sum of truths is "one of them", their product and minimum "all of them". `out` may be one
-  /// of `in`. Only where can_reduce().
+  /// Computes out[i] = in[0][i] op in[1][i] op ..., in this order, so every rank gets the same
+  /// bits. Accumulates 16-bit floats in float32 and rounds once. Minimum and maximum propagate NaN.
+  /// For booleans, sum and maximum are OR, product and minimum are AND. `out` may equal one of
+  /// `in`. Requires can_reduce().
   void (*reduce)(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks,
                  std::size_t count);
 };
 
-/// The best that this CPU has; ANYACCEL_SHM_KERNELS=avx2 or baseline asks for less.
+/// The best set that this CPU supports. ANYACCEL_SHM_KERNELS=avx2 or baseline selects a lower one.
 const Kernels& kernels();
-/// One set by name, or null where this CPU or build lacks it. For tests.
+/// The named set, or null if this CPU or build lacks it. For tests.
 const Kernels* kernels(const char* name);
 
 }  // namespace anyaccel::ops::shm

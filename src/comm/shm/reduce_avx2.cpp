@@ -1,4 +1,4 @@
-// The loops with AVX2, called where the CPU has it. Empty on other architectures.
+// The loops for AVX2, called if the CPU supports it. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -7,7 +7,7 @@
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,f16c,fma"))), apply_to = function)
 #else
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false positives in GCC 12's headers
 #pragma GCC target("avx2,f16c,fma")
 #endif
 #define ANYACCEL_SHM_SET avx2

@@ -1,5 +1,5 @@
-// The loops of floats with AVX-512, called where the CPU has it; integers, which wait for memory,
-// are AVX2's. Empty on other architectures.
+// The floating-point loops for AVX-512, called if the CPU supports it. Integer reductions are
+// limited by memory bandwidth and use the AVX2 loops. Empty on other architectures.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -14,7 +14,7 @@ extern const Kernels kernels_avx2;
     __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma"))), \
     apply_to = function)
 #else
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 reports its own headers
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false positives in GCC 12's headers
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,f16c,fma,prefer-vector-width=512")
 #endif
 #define ANYACCEL_SHM_SET avx512

@@ -1,7 +1,7 @@
-// The loops, compiled once for each instruction set: the source that includes this defines
-// ANYACCEL_SHM_SET first. Everything is in that set's namespace, and nothing inline of the standard
-// library is used, so that the linker cannot take one set's code for another's. That source
-// includes reduce.h, <cstring> and <immintrin.h> before it sets the target.
+// The loops, compiled once per instruction set. The including source defines ANYACCEL_SHM_SET
+// first, and includes reduce.h, <cstring> and <immintrin.h> before it sets the target. All code is
+// in the set's namespace and uses no inline functions of the standard library, so the linker cannot
+// substitute code of another set.
 
 #if defined(__clang__)
 #define ANYACCEL_SHM_LOOP _Pragma("clang loop vectorize(assume_safety)")
@@ -9,14 +9,14 @@
 #define ANYACCEL_SHM_LOOP _Pragma("GCC ivdep")
 #endif
 
-// Loops are vectorized once, not at each place that calls them: that is most of the compiler's
-// time, and a call is nothing beside the hundreds of numbers of a loop.
+// Vectorize each loop once and not at every call site. Vectorization takes most of the compile
+// time, and a call costs little compared with hundreds of elements.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 
 namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
 namespace {
 
-constexpr std::size_t kBlock = 512;  // accumulators of half-width floats: 2 KiB, in the first cache
+constexpr std::size_t kBlock = 512;  // float accumulators: 2 KiB, which fit in the L1 cache
 
 struct Sum {
   template <class T>
@@ -33,7 +33,7 @@ struct Product {
 struct Min {
   template <class T>
   static constexpr T of(T a, T b) {
-    return ((b < a) | (b != b)) ? b : a;  // b != b: a NaN
+    return ((b < a) | (b != b)) ? b : a;  // true for NaN
   }
 };
 struct Max {
@@ -65,14 +65,14 @@ using Wide = typename WideOf<(static_cast<T>(-1) < T{0})>::type;
 
 template <class T, class Op>
 T apply(T a, T b) {
-  // 16-bit products would be computed in int, which does not wrap.
+  // 16-bit products would be computed in int, which overflows instead of wrapping around.
   if constexpr (sizeof(T) == 2)
     return static_cast<T>(Op::of(static_cast<Wide<T>>(a), static_cast<Wide<T>>(b)));
   else
     return Op::of(a, b);
 }
 
-/// The average's division comes after the last rank.
+/// An average divides after the last rank.
 template <class T>
 ANYACCEL_SHM_ONCE void divide(T* out, std::size_t count, int by) {
   ANYACCEL_SHM_LOOP
@@ -97,25 +97,25 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
     } else if (ranks == 2) {
       two<T, Op>(to + start, source(0), source(1), n);
     } else {
-      // `out` may be one of the inputs: it is written last.
+      // `out` may be one of the inputs, so it is written last.
       two<T, Op>(block, source(0), source(1), n);
       for (int rank = 2; rank + 1 < ranks; ++rank) two<T, Op>(block, block, source(rank), n);
       two<T, Op>(to + start, block, source(ranks - 1), n);
     }
-    // Integers have no averages.
+    // Integers do not support averages.
     if constexpr (IsSum<Op>::value && static_cast<T>(0.5) != T{0})
       if (by > 1) divide(to + start, n, by);
   }
 }
 
-// bfloat16 <-> float32. On machines whose first byte is the lowest.
+// bfloat16 <-> float32, for little-endian machines.
 float as_float(std::uint32_t bits) {
   float value;
   __builtin_memcpy(&value, &bits, sizeof(value));
   return value;
 }
 
-/// The bfloat16 number nearest to a value, in the upper half; what is below is not cleared.
+/// Rounds to the nearest bfloat16, in the upper half of the result. The lower half is not cleared.
 std::uint32_t rounded_bf16(float value) {
   std::uint32_t bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
@@ -136,7 +136,7 @@ ANYACCEL_SHM_ONCE void narrow_bf16(const float* from, std::uint16_t* to, std::si
 }
 
 #if defined(ANYACCEL_SHM_AVX512)
-/// As rounded_bf16, in five instructions.
+/// Like the scalar rounded_bf16(), in five instructions.
 __m512i rounded_bf16(__m512 value) {
   const __m512i bits = _mm512_castps_si512(value);
   const auto odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
@@ -146,7 +146,7 @@ __m512i rounded_bf16(__m512 value) {
   return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
 
-/// The sums or averages of whole vectors; returns how many numbers that were.
+/// Sums or averages whole vectors and returns the number of processed elements.
 std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b,
                      std::size_t count, float factor) {
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xffff0000U));
@@ -171,12 +171,12 @@ std::size_t add_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint
 }
 #endif
 
-/// Two ranks in one pass, numbers in pairs: nothing has to be packed, and no accumulators are kept
-/// in memory.
+/// Two ranks in one pass over pairs of elements, which needs no packing and no accumulators in
+/// memory.
 template <class Op>
 void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b, std::size_t count,
               int by) {
-  const float factor = by > 1 ? 0.5F : 1.0F;  // exact, as dividing by two is
+  const float factor = by > 1 ? 0.5F : 1.0F;  // exact, like dividing by two
 #if defined(ANYACCEL_SHM_AVX512)
   if constexpr (IsSum<Op>::value) {
     const auto done = add_bf16(out, a, b, count, factor);
@@ -220,7 +220,7 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
 }
 #else
 [[maybe_unused]] float widen_one(std::uint16_t half) {
-  // The exponent is moved by a multiplication, which also makes subnormal numbers right.
+  // A multiplication adjusts the exponent, which also handles subnormal numbers.
   std::uint32_t bits = static_cast<std::uint32_t>(half & 0x7fffU) << 13;
   float value;
   if ((half & 0x7c00U) == 0x7c00U) {
@@ -242,15 +242,16 @@ void narrow_f16(const float* from, std::uint16_t* to, std::size_t count) {
   bits &= 0x7fffffffU;
   if (bits > 0x7f800000U) return static_cast<std::uint16_t>(sign | 0x7e00U | (bits >> 13 & 0x3ffU));
   if (bits >= 0x47800000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
-  if (bits < 0x38800000U) {  // subnormal: the float addition rounds as wanted
+  if (bits < 0x38800000U) {  // subnormal: the float addition rounds correctly
     float magnitude;
     __builtin_memcpy(&magnitude, &bits, sizeof(magnitude));
     magnitude += 0.5F;
     __builtin_memcpy(&bits, &magnitude, sizeof(bits));
     return static_cast<std::uint16_t>(sign | (bits - 0x3f000000U));
   }
-  bits +=
-      0xc8000fffU + (bits >> 13 & 1U);  // exponent from bias 127 to 15, and half of the last place
+  bits += 0xc8000fffU +
+          (bits >> 13 &
+           1U);  // changes the exponent's bias from 127 to 15 and adds half of the last place
   return static_cast<std::uint16_t>(sign | bits >> 13);
 }
 ANYACCEL_SHM_ONCE void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
@@ -352,7 +353,7 @@ void fold_signed(std::size_t width, void* out, const void* const* in, int ranks,
   }
 }
 
-// Sums and products wrap alike with and without a sign.
+// Sums and products wrap identically for signed and unsigned integers.
 template <class Op, bool Compares>
 void fold_integer(Kind kind, void* out, const void* const* in, int ranks, std::size_t count) {
   const auto width = size_of(kind);
@@ -373,7 +374,7 @@ void fold_kind(Kind kind, void* out, const void* const* in, int ranks, std::size
 
 void reduce_all(Kind kind, Reduce reduce, void* out, const void* const* in, int ranks,
                 std::size_t count) {
-  if (kind == Kind::boolean) {  // 0 and 1: as NCCL, the sum of truths is truth when one is
+  if (kind == Kind::boolean) {  // as in NCCL, the sum of booleans is their OR
     kind = Kind::u8;
     reduce = reduce == Reduce::sum || reduce == Reduce::max ? Reduce::max : Reduce::min;
   }

@@ -21,20 +21,20 @@ at::Tensor empty_pinned(const at::Tensor& like) {
   try {
     return empty(like.sizes(), options.pinned_memory(true));
   } catch (const c10::Error&) {
-    return empty(like.sizes(), options);  // not every device has an allocator for it
+    return empty(like.sizes(), options);  // not every device has a pinned-memory allocator
   }
 }
 
 void require_memory(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || tensor.is_meta())
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "the tensor has no memory of its own",
+                {.what = "the tensor has no dense memory",
                  .got = c10::str(tensor.layout(), " on ", tensor.device()),
                  .want = "a dense tensor on the host or a device"});
 }
 
-/// The tensor that input and output use. What is written is copied here now, on a device behind the
-/// work of its current stream.
+/// The tensor used for I/O. Data to be written is copied now; on a device, after the work in its
+/// current stream.
 at::Tensor host_tensor(const at::Tensor& tensor, bool write) {
   const bool direct =
       tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
@@ -56,7 +56,7 @@ void compare(const at::Tensor& host, const std::string& path, std::int64_t offse
     file.read(piece.data(), static_cast<std::streamsize>(bytes));
     if (!file || std::memcmp(piece.data(), memory + at, bytes) != 0)
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "a plain read of " + path + " gives other bytes",
+                  {.what = "validation failed: a plain read of " + path + " differs",
                    .got = "a difference after byte " +
                           std::to_string(static_cast<std::size_t>(offset) + at)});
     at += bytes;
@@ -101,8 +101,7 @@ void AsyncIORequest::wait() {
   const std::lock_guard lock(mutex_);
   if (finished_) return operation_.request->check();
   if (operation_.engine == nullptr)
-    throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "the request was given up with release()"});
+    throw Error(ErrorCode::invalid_state, kWhere, {.what = "the request was released"});
   finished_ = true;
   operation_.finish();
 }
@@ -124,13 +123,13 @@ std::shared_ptr<Engine> AsyncIOHandle::engine() const {
   }
   if (out == nullptr)
     throw Error(ErrorCode::invalid_state, kWhere,
-                {.what = "this handle was closed", .hint = "make another one"});
+                {.what = "the handle is closed", .hint = "create a new one"});
   out->require_same_process();
   return out;
 }
 
 void AsyncIOHandle::close() {
-  std::shared_ptr<Engine> last;  // goes at the end, whatever is thrown
+  std::shared_ptr<Engine> last;  // destroyed last, even if a statement throws
   {
     const std::lock_guard lock(mutex_);
     if (engine_ == nullptr) return;
@@ -160,16 +159,16 @@ Operation AsyncIOHandle::begin(const at::Tensor& tensor,
   const auto bytes = static_cast<std::int64_t>(tensor.nbytes());
   if (offset < 0 || offset > std::numeric_limits<std::int64_t>::max() - bytes)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "bad file_offset", .got = std::to_string(offset)});
+                {.what = "file_offset is out of range", .got = std::to_string(offset)});
   auto host = host_tensor(tensor, write);
   auto file = open();
   out.path = file->path();
   out.offset = offset;
-  // Writes do not change the memory; the engine has one pointer for both.
+  // A write only reads the memory, but the engine uses one pointer type for both directions.
   auto* memory = static_cast<char*>(write ? const_cast<void*>(host.const_data_ptr())
                                           : host.mutable_data_ptr());
-  // The storage and not the tensor, which may be given another one (`tensor.data = ...`) while this
-  // is under way.
+  // Keep the storage and not the tensor, which may get another storage (`tensor.data = ...`) during
+  // the transfer.
   out.request = out.engine->start({.file = std::move(file),
                                    .write = write,
                                    .memory = memory,
@@ -192,13 +191,13 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
     pending_.push_back(std::move(operation));
     return 0;
   }
-  // As DeepSpeed's: what was begun before is finished and counted too.
+  // Like DeepSpeed, also finish and count the operations that were started before.
   std::int64_t before = 0;
   std::exception_ptr earlier;
   try {
     before = wait();
   } catch (...) {
-    earlier = std::current_exception();  // what was begun here is not left running
+    earlier = std::current_exception();  // the operation started here must not be left running
   }
   operation.finish();
   if (earlier) std::rethrow_exception(earlier);
@@ -209,7 +208,7 @@ std::int64_t AsyncIOHandle::write_descriptor(const at::Tensor& tensor, std::int6
                                              std::int64_t offset) {
   if (descriptor < 0 || descriptor > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "bad descriptor", .got = std::to_string(descriptor)});
+                {.what = "the descriptor is out of range", .got = std::to_string(descriptor)});
   auto operation = begin(
       tensor, [&] { return File::of_descriptor(static_cast<int>(descriptor)); }, true, false,
       offset);

@@ -1,4 +1,4 @@
-// The handle that Python and C++ have: tensors on top of the engine.
+// The handle for Python and C++: the I/O engine for tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,28 +18,28 @@ namespace anyaccel::ops::aio {
 struct Operation {
   std::shared_ptr<Engine> engine;
   std::shared_ptr<Request> request;
-  /// What finish() needs: not the tensors, where the transfer itself does all. Its memory is the
-  /// engine's to keep.
-  at::Tensor tensor;  ///< the caller's, when what is read is copied to it
-  at::Tensor host;    ///< contiguous, in host memory, for that and for validate
-  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the tensor that is read
+  /// Data that finish() needs. Tensors are set only if finish() uses them; the engine keeps the
+  /// memory alive.
+  at::Tensor tensor;  ///< the caller's tensor, if the data has to be copied to it
+  at::Tensor host;    ///< contiguous host tensor, for that copy and for validation
+  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the tensor read into
   bool validate = false;
   std::string path;
   std::int64_t offset = 0;
 
-  /// Waits, copies what was read to the caller's tensor (on a device: in its current stream), and
-  /// validates. Throws what went wrong.
+  /// Waits, copies data read to the caller's tensor (on a device, in its current stream), and
+  /// validates. Throws the first error.
   void finish();
 };
 
-/// One transfer that is waited for by itself.
+/// A single transfer with its own wait().
 class AsyncIORequest final : public torch::CustomClassHolder {
  public:
   explicit AsyncIORequest(Operation operation) : operation_(std::move(operation)) {}
   void wait();
   bool done() const { return operation_.request->done(); }
   void cancel() { operation_.request->cancel(); }
-  /// For who drops the request: lets the handle's threads end, when the handle itself is gone, and
+  /// For callers that abandon the request: if the handle itself is gone, lets its threads end, and
   /// waits for that.
   void release();
 
@@ -49,7 +49,7 @@ class AsyncIORequest final : public torch::CustomClassHolder {
   Operation operation_;
 };
 
-/// As DeepSpeed's aio_handle; include/anyaccel/ops/async_io.h is the manual.
+/// Like DeepSpeed's aio_handle. Documented in include/anyaccel/ops/async_io.h.
 class AsyncIOHandle final : public torch::CustomClassHolder {
  public:
   AsyncIOHandle(std::int64_t block_size, std::int64_t queue_depth, bool single_submit,
@@ -72,26 +72,26 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
                                            bool write, std::int64_t offset);
   std::int64_t wait();
   void cancel();
-  /// wait(), and the end of the threads; all but getters are `invalid_state` afterwards. A second
-  /// time it does nothing.
+  /// Waits and ends the threads. Afterwards everything except getters throws `invalid_state`. A
+  /// second call does nothing.
   void close();
 
  private:
-  /// Throws `invalid_state` when closed, or in a child of the process that made the handle.
+  /// Throws `invalid_state` if the handle is closed, or in a forked child.
   std::shared_ptr<Engine> engine() const;
-  /// Opens the file only when the rest of the call makes sense: a wrong one leaves no empty file.
+  /// Opens the file after all other checks, so that an invalid call does not create an empty file.
   Operation begin(const at::Tensor& tensor, const std::function<std::unique_ptr<File>()>& open,
                   bool write, bool validate, std::int64_t offset);
 
   Options options_;
   std::string queue_name_;
   std::string queue_reason_;
-  std::mutex waiting_;  // one thread collects, so that all that was begun is finished when any
-                        // wait() returns
+  std::mutex waiting_;  // held by the collecting thread, so that all operations are finished when
+                        // any wait() returns
   mutable std::mutex mutex_;
-  std::shared_ptr<Engine> engine_;  // null when closed
+  std::shared_ptr<Engine> engine_;  // null if closed
   std::vector<Operation> pending_;
-  std::vector<std::shared_ptr<Request>> awaited_;  // by a wait() in progress, for cancel()
+  std::vector<std::shared_ptr<Request>> awaited_;  // of a wait() in progress, for cancel()
 };
 
 }  // namespace anyaccel::ops::aio

@@ -34,7 +34,7 @@ void nothing(const at::Tensor&, const std::string&, std::int64_t, std::int64_t, 
 void check_copy(const at::Tensor& dest, const at::Tensor& src) {
   if (dest.sym_numel() != src.sym_numel() || dest.scalar_type() != src.scalar_type())
     throw Error(ErrorCode::invalid_argument, "deepspeed_memcpy",
-                {.what = "the tensors differ",
+                {.what = "the tensors differ in size or dtype",
                  .got = c10::str(src.sym_numel(), " elements of ", src.scalar_type()),
                  .want = c10::str(dest.sym_numel(), " of ", dest.scalar_type())});
 }
@@ -73,7 +73,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, library) {
       .def("wait", &AsyncIOHandle::wait)
       .def("cancel", &AsyncIOHandle::cancel)
       .def("close", &AsyncIOHandle::close);
-  // Every device comes here with its own tensors, not through a copy to the host first.
+  // One kernel for all devices, so that device tensors are not first copied to the host.
   const auto key = c10::DispatchKey::CompositeExplicitAutograd;
   const std::string how =
       "str filename, int block_size, int queue_depth, bool single_submit, bool overlap_events, "

@@ -24,13 +24,12 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// What a rank tells the others: why it cannot, or that it can, in which process, and rank 0 the
-/// address, too.
+/// First character of a rank's message to the others: whether it can use oneCCL. If so, its process
+/// follows, and on rank 0 also the address; if not, the reason.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 
-/// What numbers processes here: the running system, and the part of it (a container) that this
-/// process sees.
+/// The scope in which process numbers are unique: the running system and the PID namespace.
 std::string numbering() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
@@ -38,7 +37,7 @@ std::string numbering() {
   return boot + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-/// "number numbering random": of this process and no other, on any machine.
+/// "number scope random", unique for each process on any machine.
 std::string process_token() {
   static const auto random = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
   return std::to_string(::getpid()) + " " + numbering() + " " + std::to_string(random);
@@ -60,7 +59,7 @@ std::vector<std::uint8_t> own_word(int rank) {
   return {out.begin(), out.end()};
 }
 
-/// As a store says that a key did not come.
+/// Reads a rank's message. A missing key is reported as `timeout`.
 std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   try {
     return store.get("ccl/" + std::to_string(rank));
@@ -69,9 +68,9 @@ std::vector<std::uint8_t> word_of(c10d::Store& store, int rank) {
   } catch (const std::exception& error) {
     const std::string text = error.what();
     throw Error(ErrorCode::timeout, "CCLComm",
-                {.what = "rank " + std::to_string(rank) + " did not come",
+                {.what = "rank " + std::to_string(rank) + " did not join the group",
                  .got = text.substr(0, text.find('\n')),
-                 .hint = "look at what it says"});
+                 .hint = "see its output"});
   }
 }
 
@@ -81,11 +80,11 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
                  std::chrono::milliseconds timeout) {
   if (!store || size < 1 || rank < 0 || rank >= size)
     throw Error(ErrorCode::invalid_argument, "CCLComm",
-                {.what = "a group needs a store, a size of at least 1 and a rank in it",
+                {.what = "a group requires a store, a size of at least 1 and a rank below the size",
                  .got = "rank " + std::to_string(rank) + " of " + std::to_string(size)});
   static std::atomic<int> last{0};
   name_ = "anyaccel_ccl_comm_" + std::to_string(++last);
-  // One rank without oneCCL would leave the others waiting inside of it.
+  // Exchange the status first: with one rank missing, oneCCL would block the others.
   store->set("ccl/" + std::to_string(rank), own_word(rank));
   std::string first;
   std::set<std::string> processes;
@@ -95,7 +94,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
     const std::string word(bytes.begin(), bytes.end());
     if (word.empty() || word.front() != kCan)
       throw Error(ErrorCode::unavailable, "CCLComm",
-                  {.what = "oneCCL cannot be used: rank " + std::to_string(other) + " says " +
+                  {.what = "oneCCL cannot be used: rank " + std::to_string(other) + " reports " +
                            (word.empty() ? "nothing" : word.substr(1))});
     const auto end = word.find('\n');
     if (other == 0 && end != std::string::npos) first = word.substr(end + 1);
@@ -103,7 +102,7 @@ CCLComm::CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
       throw Error(
           ErrorCode::unsupported, "CCLComm",
           {.what = "rank " + std::to_string(other) + " is a thread of another rank's process",
-           .want = "a process for each rank, as oneCCL does"});
+           .want = "one process per rank, which oneCCL requires"});
     std::istringstream token(word.substr(1, end));
     std::int64_t process = 0;
     std::string theirs;

@@ -1,4 +1,4 @@
-// Collectives of oneCCL on host tensors: torch's operators over its communicators.
+// oneCCL's collectives on host tensors, as torch operators.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
@@ -19,7 +19,7 @@ using at::Tensor;
 void check_rank(const char* where, const Comm& comm, std::int64_t rank) {
   if (rank < 0 || rank >= comm.size)
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "there is no such rank in the group",
+                {.what = "the rank is out of range",
                  .got = std::to_string(rank),
                  .want = "0 to " + std::to_string(comm.size - 1)});
 }
@@ -38,7 +38,7 @@ void check_rank(const char* where, const Comm& comm, std::int64_t rank) {
     case at::kLong: return ::ccl::datatype::int64;
     default:
       throw Error(ErrorCode::unsupported, where,
-                  {.what = "oneCCL cannot reduce this dtype", .got = c10::toString(type)});
+                  {.what = "oneCCL does not support this dtype", .got = c10::toString(type)});
   }
 }
 
@@ -50,18 +50,18 @@ struct Reduction {
 Reduction reduction(const char* where, const std::string& name, c10::ScalarType type) {
   const bool truth = type == at::kBool;
   if (name == "avg" && c10::isFloatingType(type)) return {::ccl::reduction::sum, true};
-  // As NCCL: the sum of truths is truth when one is.
+  // As in NCCL, the sum of booleans is their logical OR.
   if (name == "sum") return {truth ? ::ccl::reduction::max : ::ccl::reduction::sum, false};
   if (name == "product") return {truth ? ::ccl::reduction::min : ::ccl::reduction::prod, false};
   if (name == "min") return {::ccl::reduction::min, false};
   if (name == "max") return {::ccl::reduction::max, false};
   throw Error(ErrorCode::unsupported, where,
-              {.what = "this reduction does not exist here",
+              {.what = "unsupported reduction",
                .got = "'" + name + "' of " + c10::toString(type),
-               .want = "sum, product, min or max, or avg of floats"});
+               .want = "sum, product, min, max, or avg with a floating-point dtype"});
 }
 
-/// Contiguous host memory for a tensor.
+/// Returns the tensor itself if it is contiguous host memory, otherwise a copy that is.
 Tensor host(const Tensor& from) {
   if (from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) return from;
   auto copy = at::empty(from.sizes(), from.options().device(at::kCPU));
@@ -105,7 +105,7 @@ void reduce_(const Tensor& self, std::int64_t destination, const std::string& op
   check_rank(kWhere, *comm, destination);
   const auto plain = host(self);
   if (plain.numel() == 0) return;
-  // The others' memory is not for partial sums.
+  // A separate result, because the input of other ranks must not receive partial sums.
   const auto result = at::empty_like(plain);
   comm->run(kWhere, [=](const ::ccl::communicator& ccl) {
     return ::ccl::reduce(plain.const_data_ptr(), result.mutable_data_ptr(),
@@ -158,7 +158,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
   if (sizes.empty() || sizes[0] % comm->size != 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = "the first dimension must be a multiple of the number of ranks",
-                 .got = sizes.empty() ? "no dimension" : std::to_string(sizes[0]),
+                 .got = sizes.empty() ? "a scalar" : std::to_string(sizes[0]),
                  .want = "a multiple of " + std::to_string(comm->size)});
   sizes[0] /= comm->size;
   const auto result = at::empty(sizes, plain.options());
@@ -171,7 +171,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
   return result.to(self.device());
 }
 
-/// Rows for each rank; an empty list: as many for each.
+/// Rows per rank; an empty list means an equal split.
 std::vector<std::int64_t> rows_of(std::int64_t rows, c10::IntArrayRef splits, std::int64_t size) {
   if (!splits.empty()) return splits.vec();
   return std::vector<std::int64_t>(static_cast<std::size_t>(size), rows / size);
@@ -185,14 +185,14 @@ Tensor all_to_all(const Tensor& self, c10::IntArrayRef output_splits, c10::IntAr
     throw Error(ErrorCode::invalid_argument, kWhere,
                 {.what = what, .want = std::to_string(comm->size) + " splits"});
   };
-  if (self.dim() == 0) fail_argument("a tensor without dimensions has no rows");
+  if (self.dim() == 0) fail_argument("the tensor is a scalar and has no rows");
   const auto from = rows_of(self.size(0), input_splits, comm->size);
   const auto to = rows_of(self.size(0), output_splits, comm->size);
   for (const auto* splits : {&from, &to})
     if (std::ssize(*splits) != comm->size || *std::min_element(splits->begin(), splits->end()) < 0)
-      fail_argument("there must be a number of rows for each rank");
+      fail_argument("the splits must have a number of rows for each rank");
   if (std::accumulate(from.begin(), from.end(), std::int64_t{0}) != self.size(0))
-    fail_argument("the input's splits do not make up its first dimension");
+    fail_argument("the input splits do not add up to the first dimension");
   const auto plain = host(self);
   auto sizes = self.sizes().vec();
   sizes[0] = std::accumulate(to.begin(), to.end(), std::int64_t{0});

@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.{create_adagrad, adagrad_update, ...}: checks, threads, and the list
-// of optimizers.
+// Registers torch.ops.anyaccel.{create_adagrad, adagrad_update, ...}: checks, threading, and the
+// list of optimizers.
 #include <cstdio>
 
 #include "ops/cpu_adagrad/step.h"
@@ -75,8 +75,8 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("adagrad_update_list", adagrad_update_list_op<false>);
 }
 
-// An optimizer's step is not differentiable; torch's own fallback would box the arguments to say
-// so.
+// An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
+// arguments to report that.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adagrad_update", torch::CppFunction::makeFallthrough());
   m.impl("adagrad_update_list", torch::CppFunction::makeFallthrough());

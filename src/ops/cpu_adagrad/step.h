@@ -1,4 +1,4 @@
-// A step of Adagrad over tensors in host memory.
+// One step of Adagrad over tensors in host memory.
 #pragma once
 
 #include "kernels/optimizer/adagrad.h"
@@ -14,7 +14,7 @@ inline void check_adagrad_numbers(const char* where, std::int64_t step, double l
   check_not_negative(where, "weight_decay", weight_decay);
 }
 
-/// Checks all tensors of the lists, then updates them in one loop.
+/// Checks all tensors in the lists, then updates them in one parallel loop.
 inline void adagrad_step_lists(const char* where, const AdagradConstants& constants,
                                at::TensorList params, at::TensorList grads,
                                at::TensorList exp_avg_sq, bool on_host) {

@@ -1,4 +1,4 @@
-// Threads on given processors that share one loop at a time.
+// Threads pinned to given CPUs that together run one loop at a time.
 #pragma once
 
 #include <pthread.h>
@@ -14,12 +14,13 @@
 
 namespace anyaccel::ops {
 
-/// run() is for one caller at a time. The threads belong to this process: a forked child has none.
+/// Only one thread at a time may call run(). The threads belong to this process; a forked child has
+/// none.
 class PinnedPool {
  public:
   using Range = std::function<void(std::int64_t begin, std::int64_t end)>;
 
-  /// A thread for each processor; one without a place of its own for an empty list.
+  /// Creates a thread for each CPU, or one unpinned thread if the list is empty.
   explicit PinnedPool(std::vector<std::int64_t> processors) {
     if (processors.empty()) processors.push_back(-1);
     count_ = static_cast<std::int64_t>(processors.size());
@@ -38,7 +39,7 @@ class PinnedPool {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  /// Splits [0, total) among the threads and returns when all have done their part.
+  /// Splits [0, total) among the threads and returns when all are done.
   void run(std::int64_t total, const Range& range) {
     std::unique_lock lock(mutex_);
     range_ = &range;
@@ -56,7 +57,7 @@ class PinnedPool {
       CPU_ZERO(&set);
       CPU_SET(static_cast<std::size_t>(processor), &set);
       pthread_setaffinity_np(pthread_self(), sizeof set,
-                             &set);  // not allowed there: it runs where it may
+                             &set);  // if this fails, the thread stays unpinned
     }
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);
@@ -66,7 +67,7 @@ class PinnedPool {
       seen = round_;
       const Range& range = *range_;
       const std::int64_t part =
-          ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // no cache line for two threads
+          ((total_ + count_ - 1) / count_ + 63) / 64 * 64;  // threads do not share cache lines
       const std::int64_t begin = std::min(total_, index * part);
       const std::int64_t end = std::min(total_, begin + part);
       lock.unlock();

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threads, and the list of
+// Registers torch.ops.anyaccel.{create_adam, adam_update, ...}: checks, threading, and the list of
 // optimizers.
 #include <cstdio>
 
@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 namespace {
 
-OptimizerIds<bool>& optimizers() {  // what is kept: whether the decay is decoupled
+OptimizerIds<bool>& optimizers() {  // value: whether weight decay is decoupled
   static auto* instance = new OptimizerIds<bool>;
   return *instance;
 }
@@ -38,7 +38,7 @@ void adam_update_op(std::int64_t id, std::int64_t step, double lr, double beta1,
 }
 
 void check_invertible(const char* where, double beta1, double beta2) {
-  constexpr const char* old_state = "more than 0: else nothing is left of the old state";
+  constexpr const char* old_state = "more than 0, because the rollback divides by it";
   check_number(where, "beta1", beta1, beta1 > 0, old_state);
   check_number(where, "beta2", beta2, beta2 > 0, old_state);
 }
@@ -91,7 +91,7 @@ void create_adam(std::int64_t id, double lr, double beta1, double beta2, double 
 
 void destroy_adam(std::int64_t id) { optimizers().remove(id); }
 
-// ZenFlow: tensors live as long as the pool that works on them.
+// ZenFlow: a pool keeps the tensors that it updates alive.
 std::int64_t zenflow_adam_create(std::int64_t id, at::IntArrayRef affinity) {
   return zenflow_create(optimizers().get("zenflow_adam_create", id), affinity.vec());
 }
@@ -191,8 +191,8 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("adam_rollback_list", adam_rollback_list_op<false>);
 }
 
-// An optimizer's step is not differentiable; torch's own fallback would box the arguments to say
-// so.
+// An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
+// arguments to report that.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("adam_update", torch::CppFunction::makeFallthrough());
   m.impl("adam_rollback", torch::CppFunction::makeFallthrough());

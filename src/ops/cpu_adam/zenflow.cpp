@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::int64_t max_groups = 1024;
 constexpr std::uint64_t control_magic =
-    0x616e796163636c31;  // a block that zenflow_control_init() has seen
+    0x616e796163636c31;  // marks a block initialized by zenflow_control_init()
 
 enum class Command { step, exit };
 
@@ -40,12 +40,12 @@ struct GroupNumbers {
   bool bias_correction;
 };
 
-/// In memory that both processes have mapped. `ready` and `done` order all other accesses.
+/// Lives in memory mapped by both processes. `ready` and `done` order all other accesses.
 struct Control {
   std::uint64_t magic;
   pid_t trainer;
-  std::uint64_t trainer_start;  ///< the number of a process is used again; this and that are not
-  std::atomic<bool> asked;      ///< a step was submitted and not waited for; of the trainer alone
+  std::uint64_t trainer_start;  ///< detects reuse of the trainer's process number
+  std::atomic<bool> asked;  ///< a step was submitted but not waited for; used by the trainer only
   sem_t ready;
   sem_t done;
   Command command;
@@ -55,12 +55,12 @@ struct Control {
   GroupNumbers numbers[max_groups];
 };
 
-/// When a process began, in ticks since the machine's start; 0 for one that is not there.
+/// Start time of a process in clock ticks since boot; 0 if the process does not exist.
 std::uint64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The name may hold anything, a parenthesis too; then come the state as third field, and the
-  // start as 22nd.
+  // The name may contain any character, including parentheses. The state follows as field 3, the
+  // start time is field 22.
   std::istringstream fields(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string field;
   if (!(fields >> field) || field == "Z" || field == "X") return 0;
@@ -68,11 +68,11 @@ std::uint64_t start_of(pid_t process) {
   return fields ? std::strtoull(field.c_str(), nullptr, 10) : 0;
 }
 
-/// Waits for a step; false when the trainer is gone.
+/// Waits for a step. Returns false if the trainer has ended.
 bool next_step(Control& control) {
   for (;;) {
     timespec until{};
-    clock_gettime(CLOCK_REALTIME, &until);  // the clock of sem_timedwait
+    clock_gettime(CLOCK_REALTIME, &until);  // sem_timedwait uses this clock
     until.tv_sec += 1;
     if (sem_timedwait(&control.ready, &until) == 0) return true;
     if (errno == ETIMEDOUT && start_of(control.trainer) != control.trainer_start) return false;
@@ -81,12 +81,12 @@ bool next_step(Control& control) {
 
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
-    fail_argument(where, "this cannot be the address of a control block", std::to_string(address),
+    fail_argument(where, "the address of the control block is invalid", std::to_string(address),
                   "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
-    fail_argument(where, "the control block is not initialised", "other bytes",
-                  "zenflow_adam_ctrl_init() first");
+    fail_argument(where, "the control block is not initialized", "other bytes",
+                  "a block from zenflow_adam_ctrl_init()");
   return control;
 }
 
@@ -113,8 +113,8 @@ std::shared_ptr<Optimizer> find(const char* where, std::int64_t handle) {
   const std::lock_guard lock(handles().mutex);
   const auto place = handles().optimizers.find(handle);
   if (place == handles().optimizers.end())
-    fail_argument(where, "there is no pool of this handle", std::to_string(handle),
-                  "one that zenflow_adam_create() gave");
+    fail_argument(where, "unknown handle", std::to_string(handle),
+                  "a handle from zenflow_adam_create()");
   return place->second;
 }
 
@@ -151,7 +151,7 @@ void zenflow_register(std::int64_t handle, ZenflowGroup group) {
   constexpr const char* where = "zenflow_adam_register_group";
   const auto optimizer = find(where, handle);
   if (static_cast<std::int64_t>(optimizer->groups.size()) == max_groups)
-    fail_argument(where, "there are too many groups", "one more",
+    fail_argument(where, "too many parameter groups", "one more",
                   "at most " + std::to_string(max_groups));
   optimizer->groups.push_back(std::move(group));
 }
@@ -179,7 +179,7 @@ void zenflow_control_init(std::int64_t address, std::int64_t groups) {
   control->asked = false;
   control->command = Command::step;
   if (sem_init(&control->ready, 1, 0) != 0 || sem_init(&control->done, 1, 0) != 0)
-    fail_argument(where, "the system gives no semaphore", std::strerror(errno),
+    fail_argument(where, "cannot create a semaphore", std::strerror(errno),
                   "one shared between processes");
   control->magic = control_magic;
 }
@@ -189,7 +189,7 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
   const auto optimizer = find(where, handle);
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(optimizer->groups.size()) != control->groups)
-    fail_argument(where, "the groups are not those of the control block",
+    fail_argument(where, "the number of groups differs from that of the control block",
                   std::to_string(optimizer->groups.size()), std::to_string(control->groups),
                   "register each group first");
   while (next_step(*control)) {
@@ -198,7 +198,7 @@ void zenflow_run_worker(std::int64_t handle, std::int64_t address) {
     sem_post(&control->done);
   }
   std::fprintf(stderr,
-               "anyaccel: ZenFlow's optimizer process ends: its trainer, process %d, is gone\n",
+               "anyaccel: ZenFlow's optimizer process exits: its trainer (process %d) has ended\n",
                static_cast<int>(control->trainer));
 }
 
@@ -207,13 +207,13 @@ void zenflow_submit(std::int64_t address, std::int64_t now_state, std::int64_t s
   constexpr const char* where = "zenflow_adam_submit";
   Control* control = control_at(where, address);
   if (static_cast<std::int64_t>(options.size()) != control->groups)
-    fail_argument(where, "the numbers are not for all groups", std::to_string(options.size()),
-                  std::to_string(control->groups));
+    fail_argument(where, "the number of options differs from that of the groups",
+                  std::to_string(options.size()), std::to_string(control->groups));
   if (now_state != 0 && now_state != 1)
     fail_argument(where, "now_state is out of range", std::to_string(now_state), "0 or 1");
   if (control->asked.exchange(true))
-    fail_argument(where, "the step before is not done yet, or was not waited for", "a second step",
-                  "one after another", "call zenflow_adam_wait() until it is true");
+    fail_argument(where, "the previous step has not been waited for", "a second step",
+                  "one step at a time", "call zenflow_adam_wait() until it returns true");
   for (std::size_t i = 0; i < options.size(); ++i) {
     const AdamOptions& o = options[i];
     control->numbers[i] = {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.bias_correction};
@@ -228,7 +228,7 @@ bool zenflow_wait(std::int64_t address, double timeout_s) {
   Control* control = control_at("zenflow_adam_wait", address);
   if (!(timeout_s >= 0)) timeout_s = 0;
   timespec until{};
-  clock_gettime(CLOCK_REALTIME, &until);  // the clock of sem_timedwait
+  clock_gettime(CLOCK_REALTIME, &until);  // sem_timedwait uses this clock
   const double seconds = std::floor(std::min(timeout_s, 1e9));
   until.tv_sec += static_cast<time_t>(seconds);
   until.tv_nsec += static_cast<long>((std::min(timeout_s, 1e9) - seconds) * 1e9);
@@ -251,8 +251,8 @@ void zenflow_control_exit(std::int64_t address) {
 #else
 namespace {
 [[noreturn]] void not_here() {
-  fail_argument("zenflow_adam", "ZenFlow needs semaphores shared between processes", "this system",
-                "Linux");
+  fail_argument("zenflow_adam", "ZenFlow requires semaphores shared between processes",
+                "this system", "Linux");
 }
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: checks, threads, and the list of
+// Registers torch.ops.anyaccel.{create_lion, lion_update, ...}: checks, threading, and the list of
 // optimizers.
 #include <cstdio>
 
@@ -74,8 +74,8 @@ TORCH_LIBRARY_IMPL(anyaccel, Meta, m) {
   m.impl("lion_update_list", lion_update_list_op<false>);
 }
 
-// An optimizer's step is not differentiable; torch's own fallback would box the arguments to say
-// so.
+// An optimizer step is not differentiable. Without this fallthrough, torch's fallback would box the
+// arguments to report that.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("lion_update", torch::CppFunction::makeFallthrough());
   m.impl("lion_update_list", torch::CppFunction::makeFallthrough());

@@ -21,13 +21,13 @@ using OptionalTensors = c10::List<std::optional<Tensor>>;
 struct DecoderArguments {
   const Tensor& x;
   const OptionalTensors& weights;
-  at::TensorList keys, values;  ///< of the first segment's layers, then of the second one's, ...
+  at::TensorList keys, values;  ///< one per segment and layer, grouped by segment
   at::TensorList angles;
   at::IntArrayRef past, rows;  ///< of each segment
   at::IntArrayRef config;      ///< result of pack_decoder_config()
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
-  const std::string& sum_group;  ///< name of a group of `shm_comm_init`; empty: no all-reduce
+  const std::string& sum_group;  ///< name of a group from `shm_comm_init`; empty: no all-reduce
 };
 
 /// The arguments in the form that the kernels take.

@@ -42,7 +42,8 @@ constexpr const char* decode_schema =
     "int[] past, int[] rows, int[] config, Tensor(d!)? logits=None, Tensor(e!)? change=None, str "
     "sum_group='') -> ()";
 
-/// Rows of one call that are faster here than LibTorch's own products, for a model of this type.
+/// The largest number of rows per call for which this op is faster than LibTorch's products, for a
+/// model of this dtype.
 std::int64_t decode_rows(at::ScalarType dtype) {
   const Element model = dtype == at::kBFloat16 ? Element::bf16
                         : dtype == at::kHalf   ? Element::fp16

@@ -80,8 +80,7 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
   const std::int64_t tasks = (m.outputs + step - 1) / step,
                      threads = std::clamp<std::int64_t>(tasks, 1, allowed);
   const bool alone =
-      rows ==
-      1;  // each thread prepares it for itself then: that is less than to wait for another one
+      rows == 1;  // each thread then prepares the row itself, which is cheaper than a barrier
   const Tensor scratch = empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64},
                                at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());
@@ -89,8 +88,8 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
   const auto* from = arguments.x.const_data_ptr<float>();
   auto* to = arguments.out.mutable_data_ptr<float>();
   const Isa isa = best_isa();
-  // Stretches of a team: where tasks lie next to another thread's, what is asked for ahead at each
-  // one's end is read twice.
+  // Each thread of a team gets one contiguous range. If adjacent tasks belonged to different
+  // threads, the data prefetched past each task's end would be read twice.
   run_team(threads, [&](Team& team) {
     for (std::int64_t row = 0; row < rows; row += rows_at_once) {
       const std::int64_t count = std::min(rows_at_once, rows - row);

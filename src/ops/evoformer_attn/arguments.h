@@ -1,4 +1,4 @@
-// What attention is given, its checks, and where each head of it lies.
+// Arguments of Evoformer attention, their checks, and the layout of heads in memory.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +28,11 @@ struct EvoformerArguments {
 
 constexpr const char* evoformer_where = "evoformer_attention";
 
-/// For shapes that may be symbols, too.
+/// Checks that also work for symbolic shapes.
 inline void check_kinds(const EvoformerArguments& g) {
   constexpr const char* where = evoformer_where;
   if (g.q.dim() < 4)
-    fail_argument(where, "the query does not fit", words(g.q),
+    fail_argument(where, "the query has the wrong shape", words(g.q),
                   "[..., entries, length, heads, head dim]");
   if (g.q.scalar_type() != at::kDouble) element_of(where, "the query", g.q);
   const auto check = [&](const char* name, const Tensor& tensor) {
@@ -57,7 +57,8 @@ inline void check_arguments(const EvoformerArguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor,
                          const std::vector<std::int64_t>& want) {
     if (tensor.sizes() != at::IntArrayRef(want))
-      fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(want));
+      fail_argument(where, std::string(name) + " has the wrong shape", words(tensor),
+                    c10::str(want));
   };
   std::vector<std::int64_t> sizes = g.q.sizes().vec();
   const auto at = [&](std::int64_t last) -> std::int64_t& {
@@ -75,14 +76,14 @@ inline void check_arguments(const EvoformerArguments& g) {
   if (is_given(g.bias2)) check("bias2", *g.bias2, sizes);
 }
 
-/// A tensor as [batch, entries, ...], the last three dimensions as they are, the last one in one
-/// piece.
+/// Reshapes a tensor to [batch, entries, ...]. The last three dimensions are unchanged; the last
+/// one is made contiguous.
 inline Tensor five(const Tensor& tensor) {
   const Tensor out = tensor.dim() == 4 ? tensor.unsqueeze(0) : tensor.flatten(0, tensor.dim() - 5);
   return out.stride(4) == 1 || out.size(4) <= 1 ? out : out.contiguous();
 }
 
-/// Sizes of a call, and its heads: those that share bias2 follow each other.
+/// Sizes of a call, and the order of its heads: heads that share bias2 are adjacent.
 struct EvoformerSizes {
   std::int64_t batch, entries, queries, keys, heads, dim;
 
@@ -109,31 +110,32 @@ inline void check_lse(const Tensor& lse, const EvoformerSizes& sizes, at::Scalar
   if (lse.scalar_type() != type || lse.dim() != 3 || lse.size(0) != sizes.batch * sizes.entries ||
       lse.size(1) != sizes.heads || lse.size(2) < sizes.queries ||
       (lse.size(2) > 1 && lse.stride(2) != 1) || lse.device() != q.device())
-    fail_argument(evoformer_where, "lse does not fit", words(lse),
+    fail_argument(evoformer_where, "lse has the wrong shape, dtype, strides or device", words(lse),
                   c10::str(type, " [", sizes.batch * sizes.entries, ", ", sizes.heads, ", ",
                            sizes.queries, " or more]"));
 }
 
-/// DeepSpeed's lse is longer than the queries; what is over says that nothing may be seen there.
+/// DeepSpeed pads lse beyond the queries. Infinity gives all keys of a padded query zero weight.
 inline void fill_end(const Tensor& lse, std::int64_t queries) {
   if (lse.size(2) > queries) lse.narrow(2, queries, lse.size(2) - queries).fill_(HUGE_VAL);
 }
 
-/// What is written to has the shape and dtype of `like`, and is contiguous.
+/// Checks an output tensor: it must be contiguous and have the shape of `like`.
 inline void check_result(const char* name, const Tensor& tensor, const Tensor& like,
                          at::ScalarType type) {
   if (tensor.sizes() != like.sizes() || tensor.scalar_type() != type || !tensor.is_contiguous() ||
       tensor.device() != like.device())
-    fail_argument(evoformer_where, std::string(name) + " does not fit", words(tensor),
-                  c10::str("contiguous ", type, " ", like.sizes()));
+    fail_argument(evoformer_where,
+                  std::string(name) + " has the wrong shape, dtype, strides or device",
+                  words(tensor), c10::str("contiguous ", type, " ", like.sizes()));
 }
 
-/// Arithmetic, lse and the biases' gradients are of this type.
+/// The dtype of the arithmetic, of lse and of the biases' gradients.
 inline at::ScalarType real_type(const Tensor& q) {
   return q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-/// What the backward pass has beside.
+/// Additional arguments of the backward pass.
 struct EvoformerBackward {
   const Tensor &grad, &out, &lse, &dq, &dk, &dv;
   const OptionalTensor &dbias1, &dbias2;
@@ -142,7 +144,7 @@ struct EvoformerBackward {
 inline void check_backward(const EvoformerArguments& g, const EvoformerBackward& b) {
   if (b.grad.sizes() != g.q.sizes() || b.grad.scalar_type() != g.q.scalar_type() ||
       b.out.sizes() != g.q.sizes() || b.out.scalar_type() != g.q.scalar_type())
-    fail_argument(evoformer_where, "the gradient or the result does not fit",
+    fail_argument(evoformer_where, "the gradient or the result has the wrong shape or dtype",
                   words(b.grad) + " and " + words(b.out), words(g.q));
   check_result("dq", b.dq, g.q, g.q.scalar_type());
   check_result("dk", b.dk, g.k, g.q.scalar_type());

@@ -1,4 +1,4 @@
-// Registers torch.ops.anyaccel.evoformer_attention: schemas, shapes, autograd.
+// Registers torch.ops.anyaccel.evoformer_attention: schemas, meta kernels, autograd.
 #include "ATen/ops/empty.h"
 #include "ATen/ops/zeros.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -126,17 +126,17 @@ class Attention : public torch::autograd::Function<Attention> {
 
 Tensor attention_autograd(GIVEN) { return Attention::apply(PASSED); }
 
-/// What is written into has no place in a graph.
+/// Ops that write into their arguments are not differentiable.
 void check_no_gradients(std::initializer_list<const Tensor*> tensors) {
   if (!c10::GradMode::is_enabled()) return;
   for (const Tensor* tensor : tensors)
     if (tensor->defined() && tensor->requires_grad())
-      fail_argument(evoformer_where, "a tensor wants a gradient", "requires_grad",
-                    "none where results are written in place",
+      fail_argument(evoformer_where, "a tensor requires a gradient", "requires_grad",
+                    "tensors without requires_grad, because results are written in place",
                     "use evoformer_attention, or torch.no_grad()");
 }
 
-/// Where a device falls back to the CPU the kernel has counted the change for a copy alone.
+/// If a device falls back to the CPU, the kernel bumps the version of a copy only.
 void count_change(const Tensor& tensor) {
   if (tensor.defined() && !tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }

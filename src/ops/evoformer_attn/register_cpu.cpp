@@ -1,5 +1,5 @@
-// The kernels of attention with the biases of an Evoformer block on host memory: threads, and
-// gradients that heads share.
+// The CPU kernels of Evoformer attention: threading, and the reduction of gradients that heads
+// share.
 #include "ATen/TensorOperators.h"
 #include "kernels/attention/evoformer.h"
 #include "ops/evoformer_attn/arguments.h"
@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// A tensor of five dimensions with the place of each head.
+/// A 5-dimensional tensor, and the address of each head.
 struct Heads {
   Tensor tensor;
   std::int64_t size = 0;
@@ -18,7 +18,7 @@ struct Heads {
 
   explicit Heads(const Tensor& arguments)
       : tensor(five(arguments)), size(static_cast<std::int64_t>(tensor.element_size())) {
-    // Written to only where the caller has seen to it.
+    // Only written to if the caller has checked that the tensor may be changed.
     at = static_cast<char*>(const_cast<void*>(tensor.const_data_ptr()));
   }
   explicit Heads(const OptionalTensor& optional) {
@@ -26,7 +26,7 @@ struct Heads {
   }
   explicit operator bool() const { return tensor.defined(); }
 
-  /// `head_dim` is 3 for [batch, entries, length, heads, dim], 2 for [batch, 1, heads, queries,
+  /// `head_dim` is 3 for [batch, entries, length, heads, dim], and 2 for [batch, 1, heads, queries,
   /// keys].
   void* of(const EvoformerSizes::Place& place, std::int64_t head_dim = 3) const {
     if (!tensor.defined()) return nullptr;
@@ -91,7 +91,8 @@ void forward_as(const EvoformerArguments& g, const Tensor& out, const Tensor& ls
   const ScratchMemory<T> scratch(evoformer_forward_scratch(sizes.keys, sizes.dim));
   const std::int64_t tiles = (sizes.queries + evoformer_tile - 1) / evoformer_tile;
   if (sizes.all_heads() == 0 || tiles == 0) return;
-  // Few heads are divided, though each part packs the head's keys and values for itself.
+  // If there are few heads, their queries are split among tasks, although each task then packs the
+  // head's keys and values itself.
   const std::int64_t wanted = (4 * scratch.threads() + sizes.all_heads() - 1) / sizes.all_heads();
   const std::int64_t part =
       (tiles + std::min(wanted, tiles) - 1) / std::min(wanted, tiles) * evoformer_tile;
@@ -126,9 +127,10 @@ void forward_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const Option
   fill_end(lse, sizes.queries);
 }
 
-/// How the gradient of bias2 is divided: a slice, a batch entry's head, has a task for each group
-/// of entries; each group adds to memory of its own. Up to 8 threads the division, and with it each
-/// bit of the result, does not depend on their number.
+/// Partition of the work on bias2's gradient. A slice is one head of a batch entry. Each slice has
+/// one task per group of entries, and each group accumulates into memory of its own. For up to 8
+/// threads the partition, and therefore the result's bits, does not depend on the number of
+/// threads.
 struct Division {
   std::int64_t slices, groups, entries;
 
@@ -149,7 +151,7 @@ void backward_as(const EvoformerArguments& g, const EvoformerBackward& b,
   const EvoformerSizes& sizes = call.sizes;
   const Heads grad(b.grad), dq(b.dq), dk(b.dk), dv(b.dv);
   const auto options = g.q.options().dtype(real_type(g.q)).requires_grad(false);
-  // Each head's share of the gradient of bias1; they are added up afterwards, in one order.
+  // Each head's part of bias1's gradient. The parts are added afterwards in a fixed order.
   Tensor shares;
   if (is_given(b.dbias1))
     shares = empty({sizes.batch, sizes.entries, sizes.heads, sizes.keys}, options);

@@ -1,6 +1,6 @@
-// Tensors of the ops of small floats, checked, and what the kernels make of them: for every device
-// whose kernels take plain addresses. Whatever is given, nothing outside of a tensor is read or
-// written. What cannot be done throws c10::ValueError.
+// Checks the tensors of the minifloat ops and converts them for the kernels, for any device whose
+// kernels take plain addresses. After the checks, no arguments can make the kernels access memory
+// outside of the tensors. Invalid arguments throw c10::ValueError.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"
@@ -10,8 +10,8 @@ namespace anyaccel::ops {
 
 using at::Tensor;
 
-/// What an op changes: the kernels fill `dense`, which is the caller's tensor, or one that finish()
-/// copies there.
+/// An output. The kernels fill `dense`, which is the caller's tensor or a temporary that finish()
+/// copies to it.
 struct Changed {
   Tensor arguments, dense;
   void finish() const;
@@ -37,7 +37,7 @@ FromFloatsArguments from_floats_arguments(const char* op, const Tensor& val, con
                                           std::int64_t group, std::int64_t mantissa,
                                           std::int64_t exponent);
 
-/// As many groups for each of the indexes; `all` are those that there are to choose from.
+/// `rows_of_index` groups per index; `all` is the number of groups to choose from.
 struct SelectArguments {
   FromFloatsArguments rows;
   Tensor indexes;

@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.fp_quantizer_*: schemas, kernels for tensors in host memory, and for
-// shapes alone.
+// Registers torch.ops.anyaccel.fp_quantizer_*: schemas, kernels for tensors in host memory, and
+// meta kernels.
 #include "kernels/common/large_pages.h"
 #include "ops/fp_quantizer/arguments.h"
 #include "ops/shared/tasks.h"
@@ -8,12 +8,12 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Elements of a task: enough for a thread to be worth waking.
+/// Elements per task, enough to be worth waking a thread.
 constexpr std::int64_t task_elements = 32768;
-/// A result of more bytes than caches have is written past them.
+/// Results larger than the caches are written with non-temporal stores.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
-/// function(begin, end) for pieces of groups, on torch's threads.
+/// Calls function(begin, end) for ranges of groups on torch's threads.
 template <typename Function>
 void in_groups(std::int64_t groups, std::int64_t group, const Function& function) {
   const std::int64_t step = std::max<std::int64_t>(1, task_elements / group);
@@ -75,7 +75,7 @@ void select(const Tensor& val, const Tensor& val_q, const Tensor& indexes, std::
   arguments.rows.out.finish();
 }
 
-// Nothing is made: for shapes alone there is nothing to do.
+// The ops change their arguments and create no tensors, so their meta kernels do nothing.
 void quantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t, bool,
                    std::int64_t) {}
 void dequantize_meta(const Tensor&, const Tensor&, std::int64_t, std::int64_t, std::int64_t) {}

@@ -32,8 +32,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("multi_tensor_adam", multi_tensor_adam<true>); }
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("multi_tensor_adam", multi_tensor_adam<false>); }
-// An optimizer's step is not differentiable, and FusedAdam passes parameters that require
-// gradients.
+// An optimizer step is not differentiable, and FusedAdam passes parameters that require gradients.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("multi_tensor_adam", torch::CppFunction::makeFallthrough());
 }

@@ -11,12 +11,12 @@
 namespace anyaccel::ops {
 namespace {
 
-/// The step, and its coefficient.
+/// Updates the parameters and returns the trust coefficient.
 float step_on_host(const LambConstants& constants, const LambBounds& bounds,
                    const LambArrays& arrays, std::int64_t size) {
   const Isa isa = best_isa();
   std::vector<LambNorms> parts(static_cast<std::size_t>((size + lamb_block - 1) / lamb_block));
-  // Ranges of the loop are whole blocks, because those are a multiple of its own.
+  // With lamb_block as the block size, each range consists of whole blocks.
   parallel_elements(
       &size, 1, optimizer_grain,
       [&](std::size_t, std::int64_t begin, std::int64_t end) {
@@ -68,7 +68,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("lamb", lamb<true>); }
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("lamb", lamb<false>); }
-// An optimizer's step is not differentiable.
+// An optimizer step is not differentiable.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) { m.impl("lamb", torch::CppFunction::makeFallthrough()); }
 
 }  // namespace

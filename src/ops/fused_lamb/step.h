@@ -1,4 +1,4 @@
-// A step of LAMB: its checks and numbers, wherever the tensors are.
+// Checks and constants of a LAMB step, for any device.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// As DeepSpeed's Python gives them.
+/// The hyperparameters as DeepSpeed's Python passes them.
 struct LambNumbers {
   double lr, beta1, beta2, max_coeff, min_coeff, eps, grad_scale;
   std::int64_t step, mode, bias_correction;
@@ -23,13 +23,13 @@ inline void check_lamb_numbers(const char* where, const LambNumbers& n) {
   check_not_negative(where, "eps", n.eps);
   check_not_negative(where, "decay", n.decay);
   check_number(where, "grad_scale", n.grad_scale, static_cast<float>(n.grad_scale) != 0,
-               "not 0, also as a float");
+               "a number that is not 0 as a float32");
   if (!(n.min_coeff <= n.max_coeff))
     fail_argument(where, "min_coeff is above max_coeff",
                   c10::str(n.min_coeff, " and ", n.max_coeff), "min_coeff <= max_coeff");
   if (n.mode != 0 && n.mode != 1)
     fail_argument(where, "the mode is out of range", std::to_string(n.mode),
-                  "0 (eps below the root) or 1 (beside it)");
+                  "0 (eps inside the square root) or 1 (outside)");
 }
 
 inline LambConstants lamb_constants(const LambNumbers& n) {
@@ -57,9 +57,10 @@ struct LambTensors {
   const at::Tensor &p, &p_copy, &m, &v, &g;
 };
 
-/// All checks of the tensors, `check_place(name, tensor)` those of where they are; what the kernels
-/// work on, still without addresses. An empty p_copy is none, and may be anywhere: DeepSpeed's
-/// Python gives one in host memory. With `meta` its size, perhaps a symbol, is not asked for.
+/// Checks all tensors and returns the kernels' arguments without addresses. `check_place(name,
+/// tensor)` checks a tensor's device. An empty p_copy means none and may be on any device, because
+/// DeepSpeed's Python passes one in host memory. With `meta`, the size of p_copy is not read,
+/// because it may be symbolic.
 template <typename CheckPlace>
 LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
                         const CheckPlace& check_place) {
@@ -84,7 +85,7 @@ LambArrays lamb_checked(const char* where, const LambTensors& t, bool meta,
   return out;
 }
 
-/// Afterwards: from here on autograd takes the tensors as changed.
+/// Call after all checks, because it marks the tensors as changed for autograd.
 inline void take_memory(LambArrays& arrays, const LambTensors& t) {
   if (t.p_copy.numel() > 0) arrays.copy = changed_memory(t.p_copy);
   arrays.params = changed_memory(t.p);

@@ -25,8 +25,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
 
 TORCH_LIBRARY_IMPL(anyaccel, CPU, m) { m.impl("multi_tensor_lion", multi_tensor_lion<true>); }
 TORCH_LIBRARY_IMPL(anyaccel, Meta, m) { m.impl("multi_tensor_lion", multi_tensor_lion<false>); }
-// An optimizer's step is not differentiable, and FusedLion passes parameters that require
-// gradients.
+// An optimizer step is not differentiable, and FusedLion passes parameters that require gradients.
 TORCH_LIBRARY_IMPL(anyaccel, Autograd, m) {
   m.impl("multi_tensor_lion", torch::CppFunction::makeFallthrough());
 }

@@ -1,5 +1,5 @@
-// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: weights of six bits, in
-// host memory.
+// torch.ops.anyaccel.inference_core_preprocess_weight and _wf6af16_linear: 6-bit weights in host
+// memory.
 #include <atomic>
 
 #include "ATen/core/Tensor.h"
@@ -17,17 +17,17 @@ using at::Tensor;
 
 constexpr const char* pack_where = "preprocess_weight";
 constexpr const char* where = "cuda_wf6af16_linear";
-/// Widened weights of a task stay in a core's cache, those of a product of many rows in that of
-/// all.
+/// Number of widened weights at once: those of a task fit in a core's cache, those of a product of
+/// many rows in the shared cache.
 constexpr std::int64_t few_elements = 1 << 16, many_elements = 1 << 19;
 
 std::tuple<Tensor, Tensor> empty_packed(const Tensor& weight) {
   if (weight.dim() != 2 || weight.scalar_type() != at::kHalf || weight.layout() != at::kStrided)
-    fail_argument(pack_where, "the weight does not fit", words(weight),
+    fail_argument(pack_where, "the weight has the wrong shape or dtype", words(weight),
                   "float16 [outputs, inputs]");
   if (weight.sym_size(1) % six_block != 0)
-    fail_argument(pack_where, "the inputs come in no whole blocks", words(weight),
-                  "a multiple of 64", "fill the weight and its inputs up with zeros");
+    fail_argument(pack_where, "the number of inputs is not a multiple of 64", words(weight),
+                  "a multiple of 64", "pad the weight and the inputs with zeros");
   const auto options = weight.options().dtype(at::kByte).requires_grad(false);
   return {at::empty_symint({weight.sym_numel() / 4}, options),
           at::empty_symint({weight.sym_numel() / 2}, options)};
@@ -50,11 +50,10 @@ std::tuple<Tensor, Tensor> preprocess_weight(const Tensor& weight) {
           bad = begin + at;
       });
   if (bad >= 0)
-    fail_argument(
-        pack_where, "a weight is not a six-bit number",
-        std::to_string(
-            static_cast<float>(static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
-        "0, or 1/16 to 28 and their negatives", "divide each row by its scale, and round");
+    fail_argument(pack_where, "a weight is not a six-bit number",
+                  std::to_string(static_cast<float>(
+                      static_cast<const c10::Half*>(dense.const_data_ptr())[bad])),
+                  "0, or a magnitude from 1/16 to 28", "divide each row by its scale, and round");
   return packed;
 }
 
@@ -64,24 +63,28 @@ void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& 
   for (const Tensor* each : {&out, &x, &two, &four, &scale})
     check_dense_on(where, "an argument", *each, out);
   if (outputs < 0 || tokens < 0 || inputs < 0 || inputs % six_block != 0)
-    fail_argument(where, "sizes do not fit",
+    fail_argument(where, "the sizes are out of range",
                   c10::str(outputs, " outputs, ", tokens, " tokens, ", inputs, " inputs"),
-                  "inputs that are a multiple of 64");
+                  "0 or more, and inputs in multiples of 64");
   const auto fits = [](const Tensor& t, const c10::SymInt& rows, const c10::SymInt& columns) {
     return t.scalar_type() == at::kHalf && t.dim() == 2 && t.sym_size(0) == rows &&
            t.sym_size(1) == columns;
   };
   if (!fits(out, tokens, outputs) || !fits(x, tokens, inputs))
     fail_argument(
-        where, "result and inputs do not fit", c10::str(words(out), " and ", words(x)),
+        where, "the result or the inputs have the wrong shape or dtype",
+        c10::str(words(out), " and ", words(x)),
         c10::str("float16 [", tokens, ", ", outputs, "] and [", tokens, ", ", inputs, "]"));
   if (two.scalar_type() != at::kByte || four.scalar_type() != at::kByte ||
       two.sym_numel() * 4 != outputs * inputs || four.sym_numel() * 2 != outputs * inputs)
-    fail_argument(where, "the weights do not fit", c10::str(words(two), " and ", words(four)),
-                  c10::str("uint8, a quarter and half of ", outputs, " times ", inputs),
-                  "make them with preprocess_weight()");
+    fail_argument(
+        where, "the weights have the wrong size or dtype",
+        c10::str(words(two), " and ", words(four)),
+        c10::str("uint8, a quarter and half of ", outputs, " times ", inputs, " elements"),
+        "create them with preprocess_weight()");
   if (scale.scalar_type() != at::kHalf || scale.sym_numel() != outputs)
-    fail_argument(where, "the scales do not fit", words(scale), c10::str("float16, ", outputs));
+    fail_argument(where, "the scales have the wrong size or dtype", words(scale),
+                  c10::str("float16, ", outputs));
 }
 
 struct Product {

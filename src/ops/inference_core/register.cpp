@@ -1,6 +1,6 @@
-// Registers torch.ops.anyaccel.inference_core_*: what DeepSpeed's inference v2 computes between its
-// ragged kernels. Each writes into a tensor that is given, and is made of torch's operations: every
-// device and shapes alone are theirs.
+// Registers torch.ops.anyaccel.inference_core_*: the steps of DeepSpeed's inference v2 between its
+// ragged kernels. Each op writes into a given tensor and consists of torch's operations, so it
+// works on every device and for meta tensors.
 #include "ATen/TensorOperators.h"
 #include "ATen/core/Tensor.h"
 #include "ATen/ops/gelu.h"
@@ -21,7 +21,7 @@ namespace {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// As DeepSpeed's ActivationType numbers them; gelu is the one with tanh.
+/// Numbered like DeepSpeed's ActivationType. gelu is the tanh approximation.
 enum class Activation : std::int64_t { gelu = 0, relu, silu, geglu, reglu, siglu, identity };
 
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
@@ -29,7 +29,7 @@ Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(
 void check_like(const char* where, const Tensor& out, const Tensor& x) {
   if (out.dim() != x.dim() || out.scalar_type() != x.scalar_type() ||
       out.sym_sizes() != x.sym_sizes())
-    fail_argument(where, "the result does not fit", words(out), words(x));
+    fail_argument(where, "the result has the wrong shape or dtype", words(out), words(x));
 }
 
 Tensor normalized(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
@@ -87,8 +87,8 @@ Tensor activated(const char* where, const Tensor& x, Activation activation) {
     case Activation::siglu: return at::silu(x);
     case Activation::identity: return x;
   }
-  fail_argument(where, "there is no such activation",
-                std::to_string(static_cast<std::int64_t>(activation)), "0 to 6");
+  fail_argument(where, "unknown activation", std::to_string(static_cast<std::int64_t>(activation)),
+                "0 to 6");
 }
 
 Tensor with_bias(const Tensor& x, const OptionalTensor& bias) {
@@ -99,7 +99,7 @@ void bias_activation(const Tensor& x, const OptionalTensor& bias, std::int64_t a
   constexpr const char* where = "bias_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind == Activation::geglu || kind == Activation::reglu || kind == Activation::siglu)
-    fail_argument(where, "the activation has a gate", std::to_string(activation), "0, 1, 2 or 6",
+    fail_argument(where, "the activation is gated", std::to_string(activation), "0, 1, 2 or 6",
                   "use gated_activation");
   x.copy_(activated(where, with_bias(x, bias), kind));
 }
@@ -109,12 +109,13 @@ void gated_activation(const Tensor& out, const Tensor& x, const OptionalTensor& 
   constexpr const char* where = "gated_activation";
   const auto kind = static_cast<Activation>(activation);
   if (kind != Activation::geglu && kind != Activation::reglu && kind != Activation::siglu)
-    fail_argument(where, "the activation has no gate", std::to_string(activation), "3, 4 or 5");
+    fail_argument(where, "the activation is not gated", std::to_string(activation), "3, 4 or 5");
   if (x.dim() != out.dim() || x.dim() < 1 || x.sym_size(-1) != out.sym_size(-1) * 2)
-    fail_argument(where, "input and result do not fit", c10::str(words(x), " and ", words(out)),
-                  "twice as many channels");
+    fail_argument(where, "the shapes of the input and the result do not match",
+                  c10::str(words(x), " and ", words(out)),
+                  "twice as many channels in the input as in the result");
   const Tensor sum = with_bias(x, bias);
-  // A channel's gate stands before it.
+  // Gates and channels alternate, the gate first.
   out.copy_(activated(where, sum.slice(-1, 0, std::nullopt, 2), kind) *
             sum.slice(-1, 1, std::nullopt, 2));
 }
@@ -123,7 +124,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
   if (weights.dim() != 2 || x.dim() < 2 || out.dim() < 2 || x.sym_size(-1) != weights.sym_size(1) ||
       out.sym_size(-1) != weights.sym_size(0) || x.scalar_type() != weights.scalar_type() ||
       out.sym_numel() * weights.sym_size(1) != x.sym_numel() * weights.sym_size(0))
-    fail_argument("blas_linear", "the tensors do not fit",
+    fail_argument("blas_linear", "the shapes or dtypes of the tensors do not match",
                   c10::str(words(out), ", ", words(x), ", ", words(weights)),
                   "[*, outputs], [*, inputs] and [outputs, inputs] of one dtype");
   if (x.dim() == 2 && out.dim() == 2 && out.scalar_type() == x.scalar_type())
@@ -132,7 +133,7 @@ void blas_linear(const Tensor& out, const Tensor& x, const Tensor& weights) {
     out.copy_(at::linear(x, weights).view_symint(out.sym_sizes()));
 }
 
-/// A word for each of few sequences: weights are read at the memory's speed.
+/// For few rows, a product that reads the weights at memory bandwidth.
 void blas_linear_cpu(const Tensor& out, const Tensor& x, const Tensor& weights) {
   const auto type = weights.scalar_type();
   const bool few = weights.dim() == 2 && weights.is_contiguous() &&

@@ -1,4 +1,4 @@
-// torch.ops.anyaccel.pin_memory_*: the pool's memory as tensors.
+// Registers torch.ops.anyaccel.pin_memory_*: the pool's memory as tensors.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
@@ -15,7 +15,7 @@ namespace anyaccel::ops::pin {
 
 namespace {
 
-/// The block goes back to the pool with the last tensor that uses it, freed before or not.
+/// The block returns to the pool with the last tensor that uses it, even if it was freed before.
 at::Tensor pin_memory_new(std::int64_t elements, const at::Tensor& example) {
   if (elements < 0)
     throw Error(ErrorCode::invalid_argument, "new_cpu_locked_tensor",
@@ -48,7 +48,7 @@ bool pin_memory_free(const at::Tensor& tensor) {
 
 bool pin_memory_is_pinned(const at::Tensor& tensor) {
   if (!tensor.is_cpu() || tensor.layout() != c10::kStrided || tensor.numel() == 0) return false;
-  // First and last byte that the view can reach.
+  // Offset of the last element that the view can reach.
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
   return Pool::shared().contains(tensor.data_ptr(),
@@ -78,7 +78,7 @@ void pin_memory_set_limit(std::int64_t bytes) {
     throw Error(ErrorCode::invalid_argument, "pin_memory_set_limit",
                 {.what = "the limit is negative",
                  .got = std::to_string(bytes),
-                 .want = "0 (none) or bytes"});
+                 .want = "0 (no limit) or a number of bytes"});
   Pool::shared().set_limit(bytes);
 }
 

@@ -5,24 +5,24 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Elements of a group; whole bytes of them.
+/// Returns the number of elements per group, which must fill whole bytes.
 std::int64_t check_groups(const char* op, const char* name, std::int64_t size, std::int64_t groups,
                           std::int64_t bits) {
   if (groups < 0 || (groups == 0 ? size != 0 : size % groups != 0))
-    fail_argument(op, std::string(name) + " does not divide the elements", std::to_string(groups),
-                  "a divisor of " + std::to_string(size));
+    fail_argument(op, std::string(name) + " does not divide the number of elements",
+                  std::to_string(groups), "a divisor of " + std::to_string(size));
   const std::int64_t group = groups == 0 ? 0 : size / groups;
   if (bits == 4 && group % 2 != 0)
-    fail_argument(op, "a group of 4-bit codes has no whole bytes",
+    fail_argument(op, "a group of 4-bit codes does not fill whole bytes",
                   std::to_string(group) + " elements", "an even number",
-                  "choose " + std::string(name) + " so that it is even");
+                  "choose " + std::string(name) + " so that the group size is even");
   return group;
 }
 
 Tensor check_codes(const char* op, const Tensor& data) {
   check_dense_on(op, "the data", data, data);
   if (data.scalar_type() != at::kChar && data.scalar_type() != at::kByte)
-    fail_argument(op, "the data are not codes", words(data), "int8 or uint8");
+    fail_argument(op, "the data has the wrong dtype", words(data), "int8 or uint8");
   return data.contiguous();
 }
 
@@ -30,7 +30,7 @@ Tensor check_params(const char* op, const char* name, const Tensor& params, cons
                     std::int64_t count, at::ScalarType dtype) {
   check_dense_on(op, name, params, data);
   if (params.scalar_type() != dtype || params.numel() != count)
-    fail_argument(op, std::string(name) + " do not fit the groups", words(params),
+    fail_argument(op, std::string(name) + " have the wrong size or dtype", words(params),
                   std::to_string(count) + " of " + c10::toString(dtype));
   return params.contiguous();
 }
@@ -80,7 +80,7 @@ QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::i
   auto sizes = input.sizes().vec();
   if (bits == 4) {
     if (sizes.empty() || sizes.back() % 2 != 0)
-      fail_argument(op, "two 4-bit codes are a byte of the last dimension", words(input),
+      fail_argument(op, "the last dimension of 4-bit codes does not fill whole bytes", words(input),
                     "an even last dimension");
     sizes.back() /= 2;
   }
@@ -98,7 +98,7 @@ QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::in
     if (count < 1 || contiguous % count != 0)
       fail_argument(op, std::string(name) + " does not divide the groups", std::to_string(count),
                     "a divisor of " + std::to_string(contiguous),
-                    "groups are shared by nodes, devices and slices");
+                    "choose groups that divide evenly among nodes, devices and slices");
     contiguous /= count;
   }
   QuantizeArguments out =
@@ -119,8 +119,7 @@ DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, con
   auto sizes = data.sizes().vec();
   if (bits == 4) {
     if (sizes.empty())
-      fail_argument(op, "4-bit codes have no last dimension", words(data),
-                    "at least one dimension");
+      fail_argument(op, "the 4-bit codes are a scalar", words(data), "at least one dimension");
     sizes.back() *= 2;
   }
   const std::int64_t size = data.numel() * 8 / bits;
@@ -128,8 +127,7 @@ DequantizeArguments dequantize_arguments(const char* op, const Tensor& data, con
   out.params =
       check_params(op, "the parameters", params, data, groups * width_of(asymmetric), at::kFloat);
   if (dtype != at::kFloat && dtype != at::kHalf && dtype != at::kBFloat16)
-    fail_argument(op, "there are no values of this dtype", c10::toString(dtype),
-                  "float32, float16 or bfloat16");
+    fail_argument(op, "unsupported dtype", c10::toString(dtype), "float32, float16 or bfloat16");
   out.out = empty(sizes, data.options().dtype(dtype));
   out.job = {.from = codes_of(out.from),
              .bits = static_cast<int>(bits),
@@ -149,10 +147,10 @@ ReduceArguments reduce_arguments(const char* op, const Tensor& data, const Tenso
   ReduceArguments out{{}, {}, check_codes(op, data), {}, {}, out_groups};
   auto sizes = data.sizes().vec();
   if (devices < 1 || sizes.empty() || sizes.back() % devices != 0 || in_groups % devices != 0)
-    fail_argument(op, "the data or their groups are not so many devices'",
+    fail_argument(op, "the data or the groups do not divide evenly among the devices",
                   words(data) + " in " + std::to_string(in_groups) + " groups",
-                  "a last dimension and groups that devices_per_node, " + std::to_string(devices) +
-                      ", divides");
+                  "a last dimension and groups that are multiples of devices_per_node, " +
+                      std::to_string(devices));
   sizes.back() /= devices;
   const std::int64_t size = data.numel() / devices * 8 / bits;
   const std::int64_t in_group =
@@ -183,7 +181,7 @@ DequantizeHalfArguments dequantize_half_arguments(const char* op, const Tensor& 
   DequantizeHalfArguments out{{}, check_codes(op, data), {}, {}, {}};
   const std::int64_t size = data.numel() * 8 / bits;
   if (check_groups(op, "num_group", size, groups, bits) != group && groups != 0)
-    fail_argument(op, "the data are not so many groups", words(data),
+    fail_argument(op, "the data does not match num_group and group_size", words(data),
                   std::to_string(groups) + " groups of " + std::to_string(group) + " elements");
   if (group < 0)
     fail_argument(op, "group_size is out of range", std::to_string(group), "0 or more");

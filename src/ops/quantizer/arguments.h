@@ -1,6 +1,6 @@
-// Tensors of the quantizer's ops, checked, and what the kernels make of them: for every device
-// whose kernels take plain addresses. Whatever is given, nothing outside of a tensor is read or
-// written. What cannot be done throws c10::ValueError.
+// Checks the tensors of the quantizer ops and converts them for the kernels, for any device whose
+// kernels take plain addresses. After the checks, no arguments can make the kernels access memory
+// outside of the tensors. Invalid arguments throw c10::ValueError.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,8 @@ namespace anyaccel::ops {
 
 using at::Tensor;
 
-/// Codes and parameters that a job fills, and the tensors that it reads. `groups` are those that it
-/// makes.
+/// Codes and parameters that a job writes, and the tensor that it reads. `groups` is the number of
+/// groups to compute.
 struct QuantizeArguments {
   Tensor codes, params, from;
   QuantizeJob job;
@@ -22,11 +22,11 @@ struct QuantizeArguments {
 QuantizeArguments quantize_arguments(const char* op, const Tensor& input, std::int64_t groups,
                                      std::int64_t bits, bool asymmetric);
 
-/// How groups are swizzled.
+/// Sizes that determine the swizzled order of groups.
 struct Partitions {
   std::int64_t slices, nodes, devices;
 };
-/// Codes are one long row, in swizzled order.
+/// The codes are one flat row in swizzled order.
 QuantizeArguments swizzle_arguments(const char* op, const Tensor& input, std::int64_t groups,
                                     std::int64_t bits, bool asymmetric,
                                     const Partitions& partitions);

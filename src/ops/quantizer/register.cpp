@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and for
-// shapes alone.
+// Registers torch.ops.anyaccel.quantizer_*: schemas, kernels for tensors in host memory, and meta
+// kernels.
 #include <tuple>
 
 #include "kernels/common/large_pages.h"
@@ -13,13 +13,13 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-/// Elements of a task: enough for a thread to be worth waking, few enough that codes are made of
-/// what is in its cache.
+/// Elements per task: enough to be worth waking a thread, and few enough that the second pass over
+/// them reads from the cache.
 constexpr std::int64_t task_elements = 32768;
-/// A result of more bytes than caches have is written past them.
+/// Results larger than the caches are written with non-temporal stores.
 constexpr std::int64_t beyond_caches = 64 << 20;
 
-/// function(begin, end) for pieces of [0, count), on torch's threads.
+/// Calls function(begin, end) for ranges of [0, count) on torch's threads.
 template <typename Function>
 void in_pieces(std::int64_t count, std::int64_t step, const Function& function) {
   parallel_tasks((count + step - 1) / step, task_threads(), [&](std::int64_t task, std::int64_t) {
@@ -31,7 +31,7 @@ std::int64_t groups_of_task(std::int64_t group) {
   return std::max<std::int64_t>(1, task_elements / std::max<std::int64_t>(1, group));
 }
 
-/// One large group after the other, all threads in each.
+/// Quantizes one large group after another, each with all threads.
 void quantize_large_groups(Isa isa, const QuantizeJob& job, std::int64_t groups) {
   const std::int64_t parts = (job.group + task_elements - 1) / task_elements;
   std::vector<GroupRange> ranges(static_cast<std::size_t>(parts));
@@ -116,7 +116,7 @@ Tensor dequantize_half(const Tensor& data, const Tensor& scale, const Tensor& le
   return arguments.out;
 }
 
-// Shapes alone, which may be symbols.
+// Meta kernels. Sizes may be symbolic.
 
 Tensor empty_like_sizes(c10::SymIntArrayRef sizes, const Tensor& like, at::ScalarType dtype) {
   return at::_ops::empty_memory_format::call(sizes, dtype, at::kStrided, like.device(), false,
@@ -155,8 +155,8 @@ Pair reduce_meta(const Tensor& data, const Tensor&, std::int64_t, std::int64_t o
   check_bits("quantizer_reduce", bits);
   auto sizes = data.sym_sizes().vec();
   if (sizes.empty() || devices < 1)
-    fail_argument("quantizer_reduce", "the data are not so many devices'", std::to_string(devices),
-                  "1 or more");
+    fail_argument("quantizer_reduce", "the data is a scalar, or devices_per_node is out of range",
+                  std::to_string(devices), "1 or more");
   sizes.back() = sizes.back() / devices;
   return shapes_of_codes(data, sizes, out_groups, asymmetric);
 }

@@ -1,5 +1,5 @@
-// Attention over a cache in blocks: an atom's keys and values of one head are laid side by side,
-// and read by all queries that share them.
+// Attention over a blocked cache. An atom's keys and values of one head are copied to contiguous
+// memory, which all queries that share them then read.
 #include <algorithm>
 #include <cstring>
 
@@ -22,8 +22,8 @@ std::int64_t build_atoms(const Tensor& atoms, const Tensor& metadata, const Tens
   check_on_host(where, "the atoms", atoms);
   if (atoms.scalar_type() != at::kInt || !atoms.is_contiguous() || q_block_size < 1 ||
       kv_block_size < 1)
-    fail_argument(where, "the atoms do not fit", words(atoms),
-                  "contiguous int32 [atoms, 8], and blocks of 1 or more");
+    fail_argument(where, "the atoms have the wrong shape or dtype, or a block size is out of range",
+                  words(atoms), "contiguous int32 [atoms, 8], and blocks of 1 or more");
   auto* const to = reinterpret_cast<AttentionAtom*>(changed_memory(atoms));
   const std::int64_t room = atoms.numel() / 8;
   std::int64_t count = 0;
@@ -31,7 +31,8 @@ std::int64_t build_atoms(const Tensor& atoms, const Tensor& metadata, const Tens
     const RaggedSequence& sequence = batch.sequence(i);
     for (std::int64_t done = 0; done < sequence.tokens; done += q_block_size) {
       if (count == room)
-        fail_argument(where, "there are more atoms than room", words(atoms), "a larger tensor");
+        fail_argument(where, "the tensor is too small for the atoms", words(atoms),
+                      "a larger tensor");
       const std::int64_t queries = std::min<std::int64_t>(q_block_size, sequence.tokens - done);
       const std::int64_t first = sequence.seen + done, keys = first + queries;
       const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
@@ -51,7 +52,7 @@ namespace {
 
 struct Paged {
   const Tensor& tensor;
-  /// Rows of one head, side by side.
+  /// Copies the rows of one head to contiguous memory.
   void gather(const AttentionAtom& atom, std::int64_t head, char* to) const {
     const auto size = static_cast<std::int64_t>(tensor.element_size());
     const std::int64_t row = tensor.size(3) * size, block = tensor.size(1);
@@ -71,8 +72,8 @@ void check_cache(const char* where, const Tensor& cache, const Tensor& q) {
   if (cache.dim() != 4 || cache.stride(3) != 1 || cache.scalar_type() != q.scalar_type() ||
       cache.size(3) == 0 || cache.size(2) == 0 || cache.size(1) == 0 ||
       q.size(1) % (cache.size(2) * cache.size(3)) != 0)
-    fail_argument(where, "the cache does not fit", words(cache),
-                  c10::str("[blocks, block size, heads, head dim] beside ", words(q)));
+    fail_argument(where, "the cache has the wrong shape, strides or dtype", words(cache),
+                  c10::str("[blocks, block size, heads, head dim] for queries ", words(q)));
 }
 
 }  // namespace
@@ -87,9 +88,10 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
   if (q.dim() != 2 || q.stride(1) != 1 || out.dim() != 2 || out.stride(1) != 1 ||
       out.sizes() != q.sizes() || out.scalar_type() != q.scalar_type() ||
       atoms.scalar_type() != at::kInt || !atoms.is_contiguous() || k.sizes() != v.sizes())
-    fail_argument(where, "the tensors do not fit",
-                  c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
-                  "[tokens, heads * head dim] for both, caches alike, and atoms from build_atoms");
+    fail_argument(
+        where, "the shapes, strides or dtypes of the tensors do not match",
+        c10::str(words(out), ", ", words(q), ", ", words(k), ", ", words(atoms)),
+        "[tokens, heads * head dim] for both, caches of equal shape, and atoms from build_atoms");
   check_cache(where, k, q);
   check_cache(where, v, q);
   const auto* const all = reinterpret_cast<const AttentionAtom*>(atoms.const_data_ptr());
@@ -101,13 +103,13 @@ void attend_atoms(const Tensor& out, const Tensor& q, const Tensor& k, const Ten
     if (atom.first_query < 0 || atom.queries < 0 || atom.keys < 0 || atom.first_place < 0 ||
         std::int64_t{atom.first_query} + atom.queries > q.size(0) ||
         (atom.keys + k.size(1) - 1) / k.size(1) > atom.blocks_count)
-      fail_argument(where, "an atom is not in the batch",
+      fail_argument(where, "an atom is outside of the batch",
                     c10::str(atom.queries, " queries at ", atom.first_query),
                     c10::str("within ", q.size(0), " tokens, and a block for each of its ",
                              atom.keys, " keys"));
     for (std::int64_t b = 0; b < atom.blocks_count; ++b)
       if (atom.blocks[b] < 0 || atom.blocks[b] >= k.size(0))
-        fail_argument(where, "there is no such block", std::to_string(atom.blocks[b]),
+        fail_argument(where, "a block number is out of range", std::to_string(atom.blocks[b]),
                       c10::str("0 to ", k.size(0) - 1));
     most = std::max<std::int64_t>(most, atom.keys);
   }

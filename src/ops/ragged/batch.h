@@ -1,5 +1,5 @@
-// A ragged batch as DeepSpeed's Python describes it: sequences' new tokens one behind the other,
-// and for each sequence a list of the blocks of the cache that are its own.
+// A ragged batch as DeepSpeed's Python describes it: the new tokens of all sequences, one sequence
+// after the other, and for each sequence a list of its cache blocks.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace anyaccel::ops {
 using at::Tensor;
 
 struct RaggedSequence {
-  std::int32_t first, tokens;  ///< new ones, in the batch
-  std::int32_t seen;           ///< in the cache before
+  std::int32_t first, tokens;  ///< new tokens in the batch
+  std::int32_t seen;           ///< tokens already in the cache
   std::int32_t unused;
 };
 
-/// The work of attention: some queries of one sequence. As DeepSpeed lays it out in eight int32.
+/// A unit of attention work: some queries of one sequence. Has DeepSpeed's layout of eight int32.
 struct AttentionAtom {
   const std::int32_t* blocks;
   std::int32_t first_query, queries;
   std::int32_t blocks_count;
-  std::int32_t keys;         ///< with the queries' own
-  std::int32_t first_place;  ///< of the first query in its sequence
+  std::int32_t keys;         ///< including the queries' own keys
+  std::int32_t first_place;  ///< position of the first query in its sequence
   std::int32_t unused;
 };
 static_assert(sizeof(AttentionAtom) == 32);
@@ -31,17 +31,17 @@ static_assert(sizeof(AttentionAtom) == 32);
 class RaggedBatch {
  public:
   RaggedBatch(const char* where, const Tensor& metadata, const Tensor& sequences) : where_(where) {
-    check(metadata, at::kInt, 2, "the batch's numbers");
+    check(metadata, at::kInt, 2, "the batch metadata");
     tokens_ = metadata.const_data_ptr<std::int32_t>()[0];
     count_ = metadata.const_data_ptr<std::int32_t>()[1];
-    check(sequences, at::kInt, 4 * count_, "the sequences' numbers");
+    check(sequences, at::kInt, 4 * count_, "the sequence metadata");
     sequences_ = reinterpret_cast<const RaggedSequence*>(sequences.const_data_ptr<std::int32_t>());
     for (std::int64_t i = 0; i < count_; ++i)
       if (sequences_[i].first < 0 || sequences_[i].tokens < 0 || sequences_[i].seen < 0 ||
           std::int64_t{sequences_[i].first} + sequences_[i].tokens > tokens_)
-        fail_argument(where, "a sequence is not in the batch",
+        fail_argument(where, "a sequence is outside of the batch",
                       c10::str(sequences_[i].tokens, " tokens at ", sequences_[i].first),
-                      c10::str("within ", tokens_));
+                      c10::str("within ", tokens_, " tokens"));
   }
   void set_blocks(const Tensor& pointers) {
     check(pointers, at::kLong, count_, "the lists of blocks");
@@ -63,7 +63,7 @@ class RaggedBatch {
              const char* name) const {
     check_on_host(where_, name, tensor);
     if (tensor.scalar_type() != type || !tensor.is_contiguous() || tensor.numel() < least)
-      fail_argument(where_, std::string(name) + " do not fit", words(tensor),
+      fail_argument(where_, std::string(name) + ": wrong size, dtype or strides", words(tensor),
                     c10::str("contiguous ", type, ", ", least, " or more"));
   }
 
@@ -73,23 +73,23 @@ class RaggedBatch {
   const std::int32_t* const* blocks_ = nullptr;
 };
 
-/// Where keys and values of [blocks, block size, 2, heads, head dim] lie.
+/// Addresses of keys and values in a cache [blocks, block size, 2, heads, head dim].
 struct BlockedCache {
   BlockedCache(const char* where, const Tensor& cache, const Tensor& like) : tensor(cache) {
     check_on_host(where, "the cache", cache);
     if (cache.dim() != 5 || cache.size(1) < 1 || cache.size(4) < 1 || cache.size(2) != 2 ||
         cache.stride(4) != 1 || cache.stride(3) != cache.size(4) ||
         cache.scalar_type() != like.scalar_type())
-      fail_argument(where, "the cache does not fit", words(cache),
+      fail_argument(where, "the cache has the wrong shape, strides or dtype", words(cache),
                     c10::str("[blocks, block size, 2, heads, head dim] of ", like.scalar_type()));
     block = cache.size(1), heads = cache.size(3), dim = cache.size(4);
   }
   void check(const char* where, std::int64_t number) const {
     if (number < 0 || number >= tensor.size(0))
-      fail_argument(where, "there is no such block", std::to_string(number),
+      fail_argument(where, "a block number is out of range", std::to_string(number),
                     c10::str("0 to ", tensor.size(0) - 1));
   }
-  /// Elements before a token's keys (0) or values (1).
+  /// Offset in elements of a token's keys (part 0) or values (part 1).
   std::int64_t at(const std::int32_t* blocks, std::int64_t place, int part) const {
     return blocks[place / block] * tensor.stride(0) + place % block * tensor.stride(1) +
            part * tensor.stride(2);
@@ -98,15 +98,15 @@ struct BlockedCache {
   std::int64_t block, heads, dim;
 };
 
-// Kernels, by source.
+// Kernels, grouped by source file.
 void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
                   const std::optional<Tensor>& positions, std::int64_t offset,
                   const Tensor& metadata, const Tensor& sequences, const Tensor& tokens_to_seq,
                   const Tensor& kv_ptrs);
 void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& metadata,
                        const Tensor& sequences);
-/// Queries turned in place, keys turned and values into the cache; `frequencies` undefined: of
-/// `theta`; rotary_dim 0: copied alone.
+/// Rotates queries in place, and stores rotated keys and values in the cache. Without
+/// `frequencies`, they are computed from `theta`. With rotary_dim 0, keys are copied unchanged.
 void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Tensor& k,
                const Tensor& v, std::int64_t rotary_dim, double theta,
                const std::optional<Tensor>& frequencies, const Tensor& metadata,

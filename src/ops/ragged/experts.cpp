@@ -1,4 +1,4 @@
-// Tokens on their way to experts and back.
+// Scatters tokens to experts and gathers the results.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -15,7 +15,7 @@ std::int32_t* numbers(const char* where, const Tensor& tensor, std::int64_t coun
                       bool changed) {
   check_on_host(where, name, tensor);
   if (tensor.scalar_type() != at::kInt || !tensor.is_contiguous() || tensor.numel() < count)
-    fail_argument(where, std::string(name) + " do not fit", words(tensor),
+    fail_argument(where, std::string(name) + ": wrong size, dtype or strides", words(tensor),
                   c10::str("contiguous int32, ", count, " or more"));
   return static_cast<std::int32_t*>(changed ? changed_memory(tensor)
                                             : const_cast<void*>(tensor.const_data_ptr()));
@@ -31,7 +31,7 @@ void top_k_gating(const Tensor& expert_counts, const Tensor& scores, const Tenso
   const std::int64_t* const sizes = scores.sizes().data();
   if (scores.dim() != 2 || logits.dim() != 2 || scores.scalar_type() != at::kFloat ||
       !scores.is_contiguous() || logits.size(0) < sizes[0] || sizes[1] > logits.size(1))
-    fail_argument(where, "scores and logits do not fit",
+    fail_argument(where, "the shapes or dtypes of scores and logits do not match",
                   c10::str(words(scores), " and ", words(logits)),
                   "float32 [tokens, choices] and [tokens, experts]");
   const std::int64_t tokens = sizes[0], choices = sizes[1], experts = logits.size(1);
@@ -39,7 +39,7 @@ void top_k_gating(const Tensor& expert_counts, const Tensor& scores, const Tenso
   std::int32_t* const chosen =
       numbers(where, assignments, tokens * choices, "the assignments", true);
   std::int32_t* const place = numbers(where, offsets, tokens * choices, "the offsets", true);
-  const std::int64_t real = numbers(where, metadata, 2, "the batch's numbers", false)[0];
+  const std::int64_t real = numbers(where, metadata, 2, "the batch metadata", false)[0];
   const Tensor arguments = logits.to(at::kFloat).contiguous();
   auto* const score = static_cast<float*>(changed_memory(scores));
   std::vector<std::int32_t> order(static_cast<std::size_t>(experts));
@@ -75,7 +75,7 @@ void moe_scatter(const Tensor& moe_input, const Tensor& cumsums, const Tensor& m
   check_on_host(where, "the activations", activations);
   if (activations.dim() != 2 || moe_input.dim() != 2 || moe_input.size(1) != activations.size(1) ||
       assignments.dim() != 2 || cumsums.scalar_type() != at::kLong || !cumsums.is_contiguous())
-    fail_argument(where, "the tensors do not fit",
+    fail_argument(where, "the shapes or dtypes of the tensors do not match",
                   c10::str(words(moe_input), ", ", words(activations), ", ", words(cumsums)),
                   "[rows, channels], [tokens, channels] and int64 [experts]");
   const std::int64_t tokens = activations.size(0), choices = assignments.size(1),
@@ -95,7 +95,7 @@ void moe_scatter(const Tensor& moe_input, const Tensor& cumsums, const Tensor& m
   };
   for (std::int64_t i = 0; i < tokens * choices; ++i)
     if (chosen[i] != unassigned && (slot_of(i) < 0 || slot_of(i) >= moe_input.size(0)))
-      fail_argument(where, "there is no such place",
+      fail_argument(where, "an assignment is out of range",
                     c10::str("expert ", chosen[i], ", its token ", place[i]),
                     c10::str("one of ", experts, " experts and ", moe_input.size(0), " rows"));
   std::copy(ends.begin(), ends.end(), static_cast<std::int64_t*>(changed_memory(cumsums)));
@@ -115,7 +115,7 @@ void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tens
       layer_output.size(1) != moe_output.size(1) || mapped_slots.dim() != 2 ||
       scores.scalar_type() != at::kFloat || !scores.is_contiguous() ||
       scores.numel() < layer_output.size(0) * mapped_slots.size(1))
-    fail_argument(where, "the tensors do not fit",
+    fail_argument(where, "the shapes or dtypes of the tensors do not match",
                   c10::str(words(layer_output), ", ", words(moe_output), ", ", words(scores)),
                   "[tokens, channels], [rows, channels] and float32 [tokens, choices]");
   const std::int64_t tokens = layer_output.size(0), choices = mapped_slots.size(1);
@@ -123,7 +123,7 @@ void moe_gather(const Tensor& layer_output, const Tensor& moe_output, const Tens
       numbers(where, mapped_slots, tokens * choices, "the slots", false);
   for (std::int64_t i = 0; i < tokens * choices; ++i)
     if (slots[i] != unassigned && (slots[i] < 0 || slots[i] >= moe_output.size(0)))
-      fail_argument(where, "there is no such row", std::to_string(slots[i]),
+      fail_argument(where, "a slot is out of range", std::to_string(slots[i]),
                     c10::str("0 to ", moe_output.size(0) - 1));
   std::int32_t* const counts = numbers(where, expert_counts, 0, "the counts", true);
   std::fill_n(counts, expert_counts.numel(), 0);

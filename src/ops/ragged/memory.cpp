@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{allocate_fast_host_buffer, allocate_view_on, allocate_view_like}:
-// views of a block of bytes.
+// views of a byte buffer.
 #include "ATen/core/Tensor.h"
 #include "ops/shared/empty.h"
 #include "ops/shared/host_tensors.h"
@@ -10,7 +10,7 @@ namespace {
 
 using at::Tensor;
 
-/// The tensor of these sizes that begins `offset` bytes behind the buffer's begin.
+/// Returns a view with these sizes, `offset` bytes after the start of the buffer.
 Tensor view_of(const char* where, const Tensor& buffer, at::SymIntArrayRef sizes,
                at::SymIntArrayRef strides, at::ScalarType dtype, const c10::SymInt& offset) {
   const auto size = static_cast<std::int64_t>(c10::elementSize(dtype));
@@ -24,10 +24,11 @@ Tensor view_of(const char* where, const Tensor& buffer, at::SymIntArrayRef sizes
   const c10::SymInt have = buffer.sym_numel() * static_cast<std::int64_t>(buffer.element_size());
   if (!buffer.is_contiguous() || sizes.size() != strides.size() || offset < 0 ||
       offset % size != 0 || offset + bytes > have)
-    fail_argument(where, "the view does not fit into the buffer",
-                  c10::str("sizes ", sizes, ", strides ", strides, " of ", dtype, " at byte ",
-                           offset, ", a buffer of ", have),
-                  "room for it in a contiguous buffer, at a multiple of an element's size");
+    fail_argument(
+        where, "the view does not fit into the buffer",
+        c10::str("sizes ", sizes, ", strides ", strides, " of ", dtype, " at byte ", offset,
+                 ", a buffer of ", have),
+        "a contiguous buffer with room at an offset that is a multiple of the element size");
   const Tensor part =
       buffer.view({-1}).view(at::kByte).slice_symint(0, offset, offset + bytes).view(dtype);
   return part.as_strided_symint(sizes, strides, part.sym_storage_offset());

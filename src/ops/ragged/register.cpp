@@ -1,5 +1,4 @@
-// Registers torch.ops.anyaccel.ragged_*: schemas, kernels of the host, and nothing to do where
-// there are shapes alone.
+// Registers torch.ops.anyaccel.ragged_*: schemas, kernels for host memory, and meta kernels.
 #include "ops/ragged/batch.h"
 #include "torch/library.h"
 
@@ -30,7 +29,7 @@ void kv_copy(const Tensor& cache, const Tensor& q, const Tensor& k, const Tensor
   keep_keys("linear_kv_copy", cache, q, k, v, 0, 1, {}, metadata, sequences, kv_ptrs);
 }
 
-/// What an op does to shapes: it changes what it is given.
+/// Meta kernel: the ops write into their arguments, so there are no shapes to compute.
 template <typename... Arguments>
 void nothing(Arguments...) {}
 

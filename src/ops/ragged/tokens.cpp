@@ -1,5 +1,5 @@
-// What is done with each token of a ragged batch on its own: embedding, rotation and its way into
-// the cache, the last ones' activations.
+// Per-token operations on a ragged batch: embedding, rotation, storing keys and values in the
+// cache, and gathering the last activations.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -24,7 +24,8 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
       out.size(1) != weight.size(1) || out.scalar_type() != weight.scalar_type() ||
       (placed && (positions->dim() != 2 || positions->size(1) != weight.size(1) ||
                   positions->size(0) == 0 || positions->scalar_type() != weight.scalar_type())))
-    fail_argument(where, "the tensors do not fit", c10::str(words(out), ", ", words(weight)),
+    fail_argument(where, "the shapes or dtypes of the tensors do not match",
+                  c10::str(words(out), ", ", words(weight)),
                   "[tokens, channels] and [words, channels]");
   const Tensor rows = weight.contiguous(), places = placed ? positions->contiguous() : Tensor(),
                words_at = ids.to(at::kLong).contiguous();
@@ -36,8 +37,7 @@ void ragged_embed(const Tensor& out, const Tensor& ids, const Tensor& weight,
       const RaggedSequence& sequence = batch.sequence(i);
       for (std::int64_t token = sequence.first;
            token < std::int64_t{sequence.first} + sequence.tokens; ++token) {
-        if (word[token] < 0 || word[token] >= weight.size(0))
-          continue;  // padding, as DeepSpeed has it
+        if (word[token] < 0 || word[token] >= weight.size(0)) continue;  // padding, as in DeepSpeed
         const scalar_t* from = rows.const_data_ptr<scalar_t>() + word[token] * channels;
         scalar_t* const row = to + token * out.stride(0);
         if (!placed) {
@@ -61,7 +61,7 @@ void gather_for_logits(const Tensor& last, const Tensor& all, const Tensor& meta
   batch.check_rows(all, "the activations");
   if (last.dim() != 2 || all.dim() != 2 || last.size(0) < batch.count() ||
       last.size(1) != all.size(1))
-    fail_argument(where, "the result does not fit", words(last),
+    fail_argument(where, "the result has the wrong shape", words(last),
                   c10::str("[", batch.count(), ", ", all.size(1), "]"));
   for (std::int64_t i = 0; i < batch.count(); ++i)
     if (batch.sequence(i).tokens > 0)
@@ -97,8 +97,8 @@ void keep_keys(const char* where, const Tensor& cache, const Tensor& q, const Te
     if (each->dim() != 2 || each->stride(1) != 1 || each->size(1) % to.dim != 0 ||
         each->scalar_type() != q.scalar_type() ||
         (each != &q && each->size(1) != to.heads * to.dim))
-      fail_argument(where, "queries, keys or values do not fit", words(*each),
-                    "[tokens, heads * head dim] as the cache has them");
+      fail_argument(where, "queries, keys or values have the wrong shape, strides or dtype",
+                    words(*each), "[tokens, heads * head dim] like the cache");
   }
   const std::int64_t heads = q.size(1) / to.dim, half = rotary_dim / 2;
   if (rotary_dim < 0 || rotary_dim > to.dim || rotary_dim % 2 != 0)

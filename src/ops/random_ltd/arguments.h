@@ -1,4 +1,4 @@
-// What the token ops are given, its checks, and how the kernels see it.
+// Arguments of the token ops, their checks, and their conversion for the kernels.
 #pragma once
 
 #include <array>
@@ -13,27 +13,27 @@ using at::Tensor;
 
 inline void check_ids(const char* where, const Tensor& ids, std::int64_t dims) {
   if ((ids.scalar_type() != at::kInt && ids.scalar_type() != at::kLong) || ids.dim() != dims)
-    fail_argument(where, "the token numbers do not fit", words(ids),
-                  c10::str("int32 or int64, of ", dims, " dimensions"));
+    fail_argument(where, "the token ids have the wrong shape or dtype", words(ids),
+                  c10::str("int32 or int64 with ", dims, " dimensions"));
 }
 
-/// Kinds alone, for shapes that may be symbols too.
+/// Checks that also work for symbolic shapes: dtypes and dimensions.
 inline void check_kinds(const char* where, const Tensor& whole, const Tensor& ids) {
   check_ids(where, ids, 2);
   if (whole.dim() != 3)
-    fail_argument(where, "the activations do not fit", words(whole),
-                  "[batch, tokens, channels], or tokens before the batch");
+    fail_argument(where, "the activations have the wrong number of dimensions", words(whole),
+                  "[batch, tokens, channels] or [tokens, batch, channels]");
 }
 
-/// Activations [batch, tokens, channels] (batch_first) or [tokens, batch, channels]; ids [batch,
-/// count].
+/// Activations are [batch, tokens, channels] with `batch_first`, otherwise [tokens, batch,
+/// channels]; ids are [batch, count].
 inline void check_tokens(const char* where, const Tensor& whole, const Tensor& ids,
                          bool batch_first) {
   check_kinds(where, whole, ids);
   const std::int64_t batch = whole.size(batch_first ? 0 : 1);
   if (ids.size(0) != batch)
     fail_argument(
-        where, "token numbers and activations differ in their batch", words(ids),
+        where, "token ids and activations differ in batch size", words(ids),
         c10::str("[", batch, ", count]"),
         batch_first ? "" : "activations are [tokens, batch, channels] without batch_first");
 }
@@ -44,14 +44,15 @@ inline void check_part(const char* where, const Tensor& part, const Tensor& whol
       part.size(batch_first ? 0 : 1) != ids.size(0) ||
       part.size(batch_first ? 1 : 0) != ids.size(1) || part.size(2) != whole.size(2) ||
       part.device() != whole.device())
-    fail_argument(where, "the layer's activations do not fit", words(part),
+    fail_argument(where, "the layer's activations have the wrong shape, dtype or device",
+                  words(part),
                   c10::str(words(whole), " with ", ids.size(1), " tokens for each batch entry"));
 }
 
-/// Whether the channels of each token lie in one piece.
+/// Whether the channels of each token are contiguous.
 inline bool has_rows(const Tensor& tensor) { return tensor.stride(2) == 1 || tensor.size(2) <= 1; }
 
-/// Both have rows, and `ids` is contiguous.
+/// Requires has_rows() for both tensors and contiguous `ids`.
 inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tensor& ids,
                             bool batch_first) {
   const auto size = static_cast<std::int64_t>(whole.element_size());
@@ -71,7 +72,7 @@ inline TokenCopy token_copy(const Tensor& whole, const Tensor& part, const Tenso
           .bytes = whole.size(2) * size};
 }
 
-/// Calls copy(TokenCopy) for the tokens of `whole` at `part`, which it fills.
+/// Calls copy(TokenCopy), which copies tokens of `whole` to `part`. Returns `part`.
 template <typename Copy>
 Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, bool batch_first,
                    const Copy& copy) {
@@ -81,7 +82,7 @@ Tensor gather_into(const Tensor& whole, const Tensor& ids, const Tensor& part, b
   return part;
 }
 
-/// The other direction. Nothing of `whole` is changed before copy() has taken what it is given.
+/// The reverse direction. `whole` does not change before copy() has accepted its arguments.
 template <typename Copy>
 void scatter_into(const char* where, const Tensor& whole, const Tensor& part, const Tensor& ids,
                   bool batch_first, const Copy& copy) {
@@ -93,8 +94,7 @@ void scatter_into(const char* where, const Tensor& whole, const Tensor& part, co
                                               : part.contiguous();
   const Tensor numbers = ids.contiguous();
   const Tensor target = has_rows(whole) ? whole : whole.contiguous();
-  target.mutable_data_ptr();  // memory of its own, where torch lets tensors share it until one is
-                              // written to
+  target.mutable_data_ptr();  // materializes a copy-on-write tensor
   copy(token_copy(target, rows, numbers, batch_first));
   if (target.is_same(whole))
     changed_memory(whole);

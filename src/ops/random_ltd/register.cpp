@@ -1,6 +1,6 @@
 // Registers torch.ops.anyaccel.{token_sort_, token_gather, token_scatter, token_scatter_,
-// mask_gather_bert, mask_gather_gpt}: kernels of the host, shapes, autograd. The masks are made of
-// torch's operations, for every device.
+// mask_gather_bert, mask_gather_gpt}: CPU kernels, meta kernels, autograd. The mask ops consist of
+// torch's operations, so they work on every device.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -24,7 +24,7 @@ auto with_id(const Tensor& ids, const Call& call) {
   return ids.scalar_type() == at::kInt ? call(std::int32_t{}) : call(std::int64_t{});
 }
 
-/// Calls function(begin, end) for pieces of `rows`, of `bytes` each, on torch's threads.
+/// Calls function(begin, end) for ranges of `rows` rows of `bytes` bytes each, on torch's threads.
 template <typename Function>
 void in_pieces(std::int64_t rows, std::int64_t bytes, const Function& function) {
   const std::int64_t grain = std::max<std::int64_t>(1, 65536 / std::max<std::int64_t>(1, bytes));
@@ -39,7 +39,7 @@ void check_range(const char* where, const Tensor& ids, std::int64_t tokens) {
     const Id* at = ids.const_data_ptr<Id>();
     for (std::int64_t i = 0; i < ids.numel(); ++i)
       if (at[i] < 0 || at[i] >= tokens)
-        fail_argument(where, "there is no such token", std::to_string(at[i]),
+        fail_argument(where, "a token id is out of range", std::to_string(at[i]),
                       "0 to " + std::to_string(tokens - 1));
   });
 }
@@ -62,7 +62,7 @@ Tensor gather_cpu(const Tensor& whole, const Tensor& ids, bool batch_first) {
   constexpr const char* where = "token_gather";
   check_tokens(where, whole, ids, batch_first);
   check_on_host(where, "the activations", whole);
-  check_on_host(where, "the token numbers", ids);
+  check_on_host(where, "the token ids", ids);
   const std::int64_t batch = ids.size(0), count = ids.size(1), channels = whole.size(2);
   const auto sizes =
       batch_first ? std::array{batch, count, channels} : std::array{count, batch, channels};
@@ -82,7 +82,7 @@ void scatter_cpu(const Tensor& whole, const Tensor& part, const Tensor& ids, boo
   constexpr const char* where = "token_scatter_";
   check_on_host(where, "the activations", whole);
   check_on_host(where, "the layer's activations", part);
-  check_on_host(where, "the token numbers", ids);
+  check_on_host(where, "the token ids", ids);
   const Tensor numbers = ids.contiguous();
   scatter_into(where, whole, part, numbers, batch_first,
                [&](const TokenCopy& copy) { copy_tokens(where, copy, numbers, false); });
@@ -92,8 +92,7 @@ void scatter_meta(const Tensor& whole, const Tensor&, const Tensor& ids, bool) {
   check_kinds("token_scatter_", whole, ids);
 }
 
-/// A set of bits is in order already. Where numbers are few among many, or one is there twice, they
-/// are sorted.
+/// Sorts with a bit set. If ids are sparse or contain duplicates, uses std::sort.
 template <typename Id>
 void sort_row(Id* ids, std::int64_t count, std::int64_t tokens, std::vector<std::uint64_t>& set) {
   if (tokens > 64 * count) return std::sort(ids, ids + count);
@@ -112,7 +111,7 @@ void sort_row(Id* ids, std::int64_t count, std::int64_t tokens, std::vector<std:
 void sort_cpu(const Tensor& ids, std::int64_t tokens) {
   constexpr const char* where = "token_sort_";
   check_ids(where, ids, ids.dim());
-  check_on_host(where, "the token numbers", ids);
+  check_on_host(where, "the token ids", ids);
   at::assert_no_internal_overlap(ids);
   const Tensor rows = ids.contiguous();
   check_range(where, rows, tokens);
@@ -152,7 +151,7 @@ Tensor call_gather(const Tensor& whole, const Tensor& ids, bool batch_first) {
   return op.call(whole, ids, batch_first);
 }
 
-/// The numbers as torch's scatter functions want them beside activations.
+/// The ids in the shape that torch's scatter functions require.
 Tensor as_index(const Tensor& ids, bool batch_first, const c10::SymInt& channels) {
   const Tensor numbers = (batch_first ? ids : ids.t()).to(at::kLong).unsqueeze(2);
   return numbers.expand_symint({numbers.sym_size(0), numbers.sym_size(1), channels});
@@ -217,18 +216,18 @@ Tensor scatter_autograd(const Tensor& whole, const Tensor& part, const Tensor& i
 void scatter_in_place_autograd(const Tensor& whole, const Tensor& part, const Tensor& ids,
                                bool batch_first) {
   if (c10::GradMode::is_enabled() && (whole.requires_grad() || part.requires_grad()))
-    fail_argument("token_scatter_", "activations want a gradient", "requires_grad",
-                  "none where tokens are scattered in place",
+    fail_argument("token_scatter_", "activations require a gradient", "requires_grad",
+                  "tensors without requires_grad, because tokens are scattered in place",
                   "use token_scatter, or torch.no_grad()");
   const at::AutoDispatchBelowADInplaceOrView below;
   call_scatter(whole, part, ids, batch_first);
-  // Where a device falls back to the CPU the kernel has counted this for a copy alone.
+  // If a device falls back to the CPU, the kernel bumps the version of a copy only.
   if (!whole.is_inference()) whole.unsafeGetTensorImpl()->bump_version();
 }
 
 void check_mask(const char* where, const Tensor& mask) {
   if (mask.dim() != 4 || mask.sym_size(2) != mask.sym_size(3))
-    fail_argument(where, "the mask does not fit", words(mask),
+    fail_argument(where, "the mask has the wrong shape", words(mask),
                   "[batch, 1 or heads, tokens, tokens]");
 }
 
@@ -237,7 +236,7 @@ Tensor mask_bert(const Tensor& mask, const Tensor& ids) {
   check_mask(where, mask);
   check_ids(where, ids, 3);
   if (ids.sym_size(1) != mask.sym_size(0))
-    fail_argument(where, "token numbers and mask differ in their batch", words(ids),
+    fail_argument(where, "token ids and mask differ in batch size", words(ids),
                   "[layers, batch, count]");
   const Tensor numbers = ids.to(at::kLong);
   const auto place = at::TensorOptions(at::kLong).device(mask.device());

@@ -11,10 +11,11 @@ namespace {
 
 void check_together(const char* where, const Tensor& whole, const Tensor& ids) {
   if (ids.device() != whole.device())
-    fail_argument(where, "the token numbers are on another device", words(ids), words(whole));
+    fail_argument(where, "the token ids are on another device than the activations", words(ids),
+                  words(whole));
 }
 
-/// Numbers that are none cannot be refused here: that would wait for the device.
+/// Out-of-range ids are not detected here, because that would synchronize with the device.
 void copy_tokens(const char* where, const TokenCopy& copy, const Tensor& ids, bool gather) {
   check_launch(where, cuda_copy_tokens(copy, ids.numel(), ids.scalar_type() == at::kLong, gather,
                                        current_stream(ids.device())));

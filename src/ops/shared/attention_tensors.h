@@ -1,4 +1,4 @@
-// The tensors of a launch of attention: what it looks into, and in which order of memory.
+// Tensors of an attention launch: their lifetimes and memory layouts.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace anyaccel::ops {
 
-/// [batch, heads, length, dim], in any order of memory with the last dimension in one piece; what
-/// is otherwise is copied.
+/// Tensors [batch, heads, length, dim] with any strides whose last dimension is contiguous. Other
+/// tensors are copied.
 template <typename Real>
 class AttentionTensors {
  public:
@@ -30,8 +30,8 @@ class AttentionTensors {
   AttentionTensors(const AttentionTensors&) = delete;
   AttentionTensors& operator=(const AttentionTensors&) = delete;
 
-  /// Alive until the launch was made; torch's allocator gives its memory to later work of the same
-  /// stream only.
+  /// Keeps a tensor alive until the launch. Later release is safe, because torch's allocator reuses
+  /// the memory only for later work on the same stream.
   const at::Tensor& kept(const at::Tensor& tensor) {
     keep_.push_back(tensor);
     return keep_.back();
@@ -54,8 +54,8 @@ class AttentionTensors {
             tensor.stride(2)};
   }
 
-  /// What is added to the scores, or with `hides` a mask whose zeros hide; expands to [batch,
-  /// heads, length, length].
+  /// A bias that is added to the scores, or with `hides` a mask whose zeros hide keys. Expands to
+  /// [batch, heads, length, length].
   AttentionBias added(const at::Tensor& tensor, bool hides) {
     at::Tensor mask = tensor;
     BiasKind kind = BiasKind::real;

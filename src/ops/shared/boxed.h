@@ -1,6 +1,6 @@
-// Kernels that take their arguments from torch's stack. What torch makes of a typed kernel takes
-// the compiler half a second for each signature; ops that are called now and then are registered in
-// this way, those that are called all the time as typed ones.
+// Kernels that take their arguments from torch's stack. Torch's templates for a typed kernel take
+// half a second of compile time per signature, so rarely called ops are registered this way and
+// frequently called ops as typed kernels.
 #pragma once
 
 #include <torch/library.h>
@@ -16,8 +16,8 @@ namespace anyaccel::ops {
 template <auto kFunction>
 struct Boxed;
 
-/// Arguments are what a schema's str, int, float, bool and Tensor are in C++; the result is one of
-/// them, a vector of them, or none.
+/// Arguments have the C++ types of a schema's str, int, float, bool and Tensor. The result is one
+/// of these types, a vector of them, or void.
 template <class Result, class... Arguments, Result (*kFunction)(Arguments...)>
 struct Boxed<kFunction> {
   static void call(torch::jit::Stack& stack) {
@@ -53,7 +53,7 @@ struct Boxed<kFunction> {
   }
 };
 
-/// One class for all of them, since torch's templates are compiled for each.
+/// One class for all kernels, because torch's templates are instantiated for each class.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   explicit BoxedKernel(void (*call)(torch::jit::Stack&)) : call_(call) {}
@@ -72,7 +72,7 @@ inline void define_boxed(torch::Library& library, const char* schema,
               torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(call)));
 }
 
-/// `define<&function>(library, "name(str group) -> int")`.
+/// Usage: `define<&function>(library, "name(str group) -> int")`.
 template <auto kFunction>
 void define(torch::Library& library, const char* schema) {
   define_boxed(library, schema, &Boxed<kFunction>::call);

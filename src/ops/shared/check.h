@@ -1,5 +1,5 @@
-// Errors of the ops, for Python a ValueError: `[where] what; got X, want Y; do Z`. Nothing was
-// changed when one is thrown.
+// Errors of the ops, in Python a ValueError: `[where] what; got X, want Y; do Z`. Ops throw them
+// before they change any tensor.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Checks of tensors in a device's memory, and the stream that kernels go to. Through c10 alone: no
-// device's headers are needed.
+// Checks of tensors in device memory, and the device's current stream. Uses c10 only, so no vendor
+// headers are needed.
 #pragma once
 
 #include <c10/core/DeviceGuard.h>
@@ -14,7 +14,7 @@
 
 namespace anyaccel::ops {
 
-/// `tensor` lies beside `params`: on its device, in its shape, without gaps.
+/// Checks that `tensor` has the device and shape of `params` and is dense.
 inline void check_on_device(const char* where, const char* name, const at::Tensor& tensor,
                             const at::Tensor& params) {
   if (tensor.device() != params.device())
@@ -23,19 +23,20 @@ inline void check_on_device(const char* where, const char* name, const at::Tenso
   check_shape(where, name, tensor, params);
 }
 
-/// One launch serves one device.
+/// One launch covers one device.
 inline void check_same_device(const char* where, const at::Tensor& params,
                               const at::Tensor& first) {
   if (params.device() != first.device())
     fail_argument(where, "the parameters are on several devices", words(params), words(first),
-                  "make a call for each device");
+                  "call the op once per device");
 }
 
 inline void check_chunk_size(const char* where, std::int64_t chunk_size) {
-  // Less makes more chunks than an int counts, more overflows beside sizes.
+  // Smaller chunks could exceed an int's range in number; larger ones could overflow when added to
+  // sizes.
   if (chunk_size < 256 || chunk_size > std::numeric_limits<std::int32_t>::max())
     fail_argument(where, "the chunk size is out of range", std::to_string(chunk_size),
-                  "256 to 2147483647, DeepSpeed gives 65536");
+                  "256 to 2147483647 (DeepSpeed passes 65536)");
 }
 
 inline void check_equal_lengths(const char* where, at::TensorList params,
@@ -46,14 +47,14 @@ inline void check_equal_lengths(const char* where, at::TensorList params,
                     std::to_string(params.size()));
 }
 
-/// The device's own handle of the stream that is current there.
+/// Native handle of the device's current stream.
 inline void* current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
 }
 
-/// What a kernel's launch said; null is nothing.
+/// Throws if a launch failed. `problem` is its error; null means success.
 inline void check_launch(const char* where, const char* problem) {
-  TORCH_CHECK(problem == nullptr, "[", where, "] the device refused the kernel; got ",
+  TORCH_CHECK(problem == nullptr, "[", where, "] the kernel launch failed; got ",
               problem ? problem : "");
 }
 

@@ -1,5 +1,5 @@
-// at::empty() for sources of ops: torch's own header for it reads every backend's generators and
-// hooks, which takes the compiler half as long as all of Tensor.h.
+// at::empty() for sources of ops. Torch's own header for it includes the generators and hooks of
+// every backend, which takes half as long to compile as all of Tensor.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// The same call as at::empty(sizes, options).
+/// Equivalent to at::empty(sizes, options).
 inline at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
   return at::_ops::empty_memory_format::call(
       c10::fromIntArrayRefSlow(sizes), c10::optTypeMetaToScalarType(options.dtype_opt()),

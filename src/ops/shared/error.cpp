@@ -1,7 +1,7 @@
-// anyaccel::Error's constructor for the libraries of ops, which link no library of ours: beside
-// what base's does (the message has one home, sdk/error_message.h) it remembers the code, which
-// torch drops on the way to Python. Hidden: each library of an op uses its own constructor, also in
-// a process that has loaded base.
+// anyaccel::Error's constructor for op libraries, which link none of AnyAccel's libraries. In
+// addition to what the constructor in base does (both use sdk/error_message.h), it remembers the
+// code, which torch drops on the way to Python. The symbol is hidden, so each op library uses its
+// own constructor, even in a process that has loaded base.
 #define ANYACCEL_API
 #include "ops/shared/error.h"
 
@@ -17,8 +17,8 @@ namespace anyaccel {
 
 namespace {
 
-/// Errors are thrown seldom and asked for at once, but wait() of many requests makes many before
-/// the first of them is thrown.
+/// Errors are rare and queried immediately, but wait() on many requests creates many errors before
+/// it throws the first one.
 constexpr std::size_t kRemembered = 256;
 
 struct Made {
@@ -28,7 +28,7 @@ struct Made {
 };
 
 Made& made() {
-  static auto& all = *new Made;  // never destroyed: threads may fail while the process ends
+  static auto& all = *new Made;  // never destroyed: threads may fail while the process exits
   return all;
 }
 

@@ -1,5 +1,5 @@
-// Errors of ops that say which kind they are. In Python torch makes each a RuntimeError before our
-// own module sees it, so the op's Python file asks for the kind and raises anyaccel.Error.
+// Errors of ops with an error code. Torch turns each into a RuntimeError before our Python module
+// sees it, so the op's Python file queries the code and raises anyaccel.Error.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// The code of an Error with this message that this library made lately, on any thread; -1 when
-/// there was none.
+/// Returns the code of a recent Error with this message that this library created on any thread; -1
+/// if there was none.
 std::int64_t error_code_of(const std::string& message) noexcept;
 
 }  // namespace anyaccel::ops

@@ -1,4 +1,4 @@
-// Checks of the tensors that optimizers on host memory are given.
+// Checks of tensor arguments, mainly in host memory.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ inline std::string words(const at::Tensor& tensor) {
   return out.str();
 }
 
-/// The element type of a tensor, which must be float, bfloat16 or half.
+/// Returns the element type of a tensor, which must be float32, bfloat16 or float16.
 inline Element element_of(std::string_view where, const char* name, const at::Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case at::kFloat: return Element::f32;
@@ -31,23 +31,24 @@ inline Element element_of(std::string_view where, const char* name, const at::Te
   }
 }
 
-/// `tensor` is in memory that this processor reads. Not asked of meta tensors.
+/// Checks that `tensor` is in host memory. Not for meta tensors.
 inline void check_on_host(std::string_view where, const char* name, const at::Tensor& tensor) {
   if (!tensor.is_cpu())
     fail_argument(where, std::string(name) + " is not in host memory", words(tensor),
                   "a tensor on the device type CPU");
 }
 
-/// `tensor` is dense and lies where `first` does, whatever device that is.
+/// Checks that `tensor` is dense and on the device of `first`.
 inline void check_dense_on(const char* where, const char* name, const at::Tensor& tensor,
                            const at::Tensor& first) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
-    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor), "one");
+    fail_argument(where, std::string(name) + " is not a dense tensor", words(tensor),
+                  "a dense tensor");
   if (tensor.device() != first.device())
     fail_argument(where, std::string(name) + " is on another device", words(tensor), words(first));
 }
 
-/// `tensor` has the shape of `params`, with its elements in the same order and without gaps.
+/// Checks that `tensor` has the shape and memory layout of `params`, without gaps.
 inline void check_shape(std::string_view where, const char* name, const at::Tensor& tensor,
                         const at::Tensor& params) {
   if (tensor.sizes() != params.sizes())
@@ -56,14 +57,14 @@ inline void check_shape(std::string_view where, const char* name, const at::Tens
   if (tensor.is_contiguous() && params.is_contiguous()) return;
   if (tensor.strides() != params.strides() || !params.is_non_overlapping_and_dense())
     fail_argument(where,
-                  std::string(name) + " lies otherwise in memory than the parameters, or has gaps",
+                  std::string(name) + " differs from the parameters in memory layout, or has gaps",
                   "strides " + c10::str(tensor.strides()), "contiguous tensors",
                   "call contiguous() and copy the result back");
 }
 
-/// `tensor` belongs to `params`: same shape, in memory that this processor reads, with its elements
-/// in the same order and without gaps. With `on_host` false (meta tensors, whose shapes may be
-/// symbols) only that it is dense.
+/// Checks a tensor that belongs to `params`: same shape, in host memory, the same memory layout,
+/// without gaps. With `on_host` false (meta tensors, whose shapes may be symbolic), only checks
+/// that it is dense.
 inline void check_beside(std::string_view where, const char* name, const at::Tensor& tensor,
                          const at::Tensor& params, bool on_host) {
   if (!tensor.defined() || tensor.layout() != at::kStrided)
@@ -74,18 +75,18 @@ inline void check_beside(std::string_view where, const char* name, const at::Ten
   check_shape(where, name, tensor, params);
 }
 
-/// Type of the state and gradients beside that of the parameters.
+/// Returns the element type of state or gradients: float32, or that of the parameters.
 inline Element element_beside(std::string_view where, const char* name, const at::Tensor& tensor,
                               Element params) {
   const Element element = element_of(where, name, tensor);
   if (element != Element::f32 && element != params)
-    fail_argument(where, std::string("the dtype of ") + name + " fits no parameters of this dtype",
+    fail_argument(where, std::string("the dtype of ") + name + " does not match the parameters'",
                   words(tensor), "float32 or the parameters' dtype");
   return element;
 }
 
-/// The memory of a tensor that an op changes in place. Autograd is told, so that a backward that
-/// saved the tensor refuses instead of reading what it has become.
+/// Returns the memory of a tensor that an op changes in place. Bumps the tensor's version, so that
+/// a backward pass that saved the tensor fails instead of reading changed values.
 inline void* changed_memory(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
   return tensor.mutable_data_ptr();

@@ -1,4 +1,4 @@
-// A step of Lion over tensors in host memory: what cpu_lion and fused_lion share.
+// One Lion step over tensors in host memory, shared by cpu_lion and fused_lion.
 #pragma once
 
 #include "kernels/optimizer/lion.h"
@@ -15,7 +15,7 @@ inline void check_lion_numbers(const char* where, std::int64_t step, double lr, 
   check_not_negative(where, "weight_decay", weight_decay);
 }
 
-/// Checks all tensors of the lists, then updates them in one loop.
+/// Checks all tensors in the lists, then updates them in one parallel loop.
 inline void lion_step_lists(const char* where, const LionConstants& constants,
                             at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
                             bool on_host) {

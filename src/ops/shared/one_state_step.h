@@ -1,4 +1,5 @@
-// A step over tensors in host memory of an optimizer with one state: checks, memory and threads.
+// One step of an optimizer with a single state, over tensors in host memory: checks, memory and
+// threading.
 #pragma once
 
 #include <vector>
@@ -10,13 +11,13 @@
 
 namespace anyaccel::ops {
 
-/// Which step asks, and what its state is called.
+/// Names for messages: the op, and the optimizer's state.
 struct OneStateNames {
   const char* where;
   const char* state;
 };
 
-/// All checks of one tensor; what the kernels work on, still without addresses.
+/// Checks one parameter's tensors and returns the kernels' arguments without addresses.
 inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Tensor& params,
                                         const at::Tensor& grads, const at::Tensor& states,
                                         bool on_host) {
@@ -30,7 +31,7 @@ inline OneStateArrays one_state_checked(const OneStateNames& names, const at::Te
   return out;
 }
 
-/// Afterwards: from here on autograd takes the tensors as changed.
+/// Call after all checks, because it marks the tensors as changed for autograd.
 inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const at::Tensor& grads,
                         const at::Tensor& states) {
   arrays.params = changed_memory(params);
@@ -38,8 +39,8 @@ inline void take_memory(OneStateArrays& arrays, const at::Tensor& params, const 
   arrays.states = changed_memory(states);
 }
 
-/// Checks all tensors of the lists, then calls kernel(isa, constants, arrays, begin, end) for
-/// ranges of them in one loop.
+/// Checks all tensors in the lists, then calls kernel(isa, constants, arrays, begin, end) for
+/// ranges of them in one parallel loop.
 template <typename Constants, typename Kernel>
 void one_state_step_lists(const OneStateNames& names, const Kernel& kernel,
                           const Constants& constants, at::TensorList params, at::TensorList grads,

@@ -1,4 +1,4 @@
-// The optimizers that Python made by number, as DeepSpeed's do: create_x(id, ...) ...
+// Optimizers that Python identifies by number, like DeepSpeed's: create_x(id, ...) ...
 // destroy_x(id).
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace anyaccel::ops {
 
-/// Of an optimizer that is told all its numbers with each step.
+/// For an optimizer that receives all its hyperparameters with each step.
 struct KeepsNothing {};
 
-/// Thread-safe. `Kept` is what an optimizer keeps between steps.
+/// Thread-safe. `Kept` is the data that an optimizer keeps between steps.
 template <typename Kept>
 class OptimizerIds {
  public:
-  /// Replaces one of the same id.
+  /// Replaces an existing optimizer with the same id.
   void put(std::int64_t id, Kept kept) {
     const std::lock_guard lock(mutex_);
     kept_[id] = kept;
@@ -31,8 +31,8 @@ class OptimizerIds {
     const std::lock_guard lock(mutex_);
     const auto place = kept_.find(id);
     if (place == kept_.end())
-      fail_argument(where, "there is no optimizer of this id", std::to_string(id),
-                    "one that was created");
+      fail_argument(where, "unknown optimizer id", std::to_string(id),
+                    "the id of a created optimizer");
     return place->second;
   }
 

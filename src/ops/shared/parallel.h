@@ -1,4 +1,4 @@
-// Loops over elements of several arrays on torch's threads.
+// Parallel loops over the elements of several arrays, on torch's threads.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace anyaccel::ops {
 
-/// Elements of an optimizer's step below which waking a thread costs more than it saves.
+/// Elements of an optimizer step below which waking a thread costs more than it saves.
 constexpr std::int64_t optimizer_grain = 16384;
 
-/// Processors that this thread may run on; large when that is not known.
+/// Number of CPUs that this thread may run on; a large number if unknown.
 inline std::int64_t allowed_processors() noexcept {
 #if defined(__linux__)
   cpu_set_t set;
@@ -26,11 +26,12 @@ inline std::int64_t allowed_processors() noexcept {
   return 1 << 20;
 }
 
-/// Calls function(array, begin, end), which must not throw, for ranges that together are all
-/// elements of all arrays; `sizes[array]` elements each. Threads are torch's, never more than
-/// at::get_num_threads() or than the processors allowed, and none for less than `grain` elements
-/// for each. The same thread has the same elements in each call, so that what fits its cache stays.
-/// Ranges begin at multiples of `block`: whole cache lines of all types, and whole vectors.
+/// Calls function(array, begin, end) for ranges that cover all elements of all arrays;
+/// `sizes[array]` is the number of elements. The function must not throw. Uses torch's threads: at
+/// most at::get_num_threads(), at most the allowed CPUs, and at least `grain` elements per thread.
+/// For the same sizes, each thread gets the same elements in every call, so data in its cache stays
+/// useful. Ranges start at multiples of `block`, which are whole cache lines for all types and
+/// whole vectors.
 template <typename Function>
 void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64_t grain,
                        const Function& function, std::int64_t block = 256) {
@@ -57,8 +58,7 @@ void parallel_elements(const std::int64_t* sizes, std::size_t arrays, std::int64
     static void run(void* data) {
       const Region& region = *static_cast<const Region*>(data);
       const std::int64_t index = omp_get_thread_num();
-      const std::int64_t count =
-          omp_get_num_threads();  // fewer than asked for, when there are no more
+      const std::int64_t count = omp_get_num_threads();  // may be fewer than requested
       const std::int64_t all = region.first.back();
       std::int64_t begin = all * index / count;
       const std::int64_t end = all * (index + 1) / count;

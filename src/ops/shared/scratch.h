@@ -1,4 +1,4 @@
-// Memory that each thread of an op has to itself while it runs.
+// Scratch memory for each thread of an op.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace anyaccel::ops {
 
-/// `each` elements for as many threads as parallel_tasks() may use here; each thread's begin at a
-/// cache line.
+/// Holds `each` elements for every thread that parallel_tasks() may use here. Each thread's part
+/// starts at a cache line.
 template <typename T>
 class ScratchMemory {
  public:

@@ -1,5 +1,5 @@
-// Products of few rows with weights as tensors, by the decoder's kernels
-// (kernels/decoder/products.cpp must be in the op).
+// Products of few rows with weight tensors, using the decoder's kernels
+// (kernels/decoder/products.cpp must be part of the op).
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace anyaccel::ops {
 
-/// More rows than these are faster in LibTorch's products.
+/// With more rows than this, LibTorch's product is faster.
 constexpr std::int64_t max_few_wide_rows = 16;
-/// Smaller weights stay in the processor's cache, and LibTorch's product is as good.
+/// Smaller weights fit in the CPU's cache, where LibTorch's product is as fast.
 constexpr std::int64_t min_skinny_gemm_weights = 1 << 16;
 
-/// to[rows][outputs] = rows[rows][inputs] (float32) times weight [outputs, inputs]; both are
-/// contiguous and of the host.
+/// to[rows][outputs] = rows[rows][inputs] (float32) times the transposed weight [outputs, inputs].
+/// Both tensors are contiguous and in host memory.
 inline void multiply_skinny_gemm(const at::Tensor& weight, const at::Tensor& rows, Element element,
                                  float* to) {
   Matrix matrix;

@@ -1,4 +1,4 @@
-// Unequal pieces of work on torch's threads.
+// Dynamic scheduling of uneven tasks on torch's threads.
 #pragma once
 
 #include <atomic>
@@ -7,17 +7,17 @@
 
 namespace anyaccel::ops {
 
-/// How many threads parallel_tasks() may use here: torch's, never more than the processors allowed.
-/// Inside of a parallel region it is 1. at::parallel_for would be a loop: its header has threads
-/// only under a compiler flag of OpenMP.
+/// Maximum number of threads for parallel_tasks(): torch's, limited by the allowed CPUs, and 1
+/// inside a parallel region. at::parallel_for would run sequentially, because its header uses
+/// threads only if compiled with an OpenMP flag.
 inline std::int64_t task_threads() noexcept {
   if (at::in_parallel_region() || !GOMP_parallel) return 1;
   return std::max<std::int64_t>(
       1, std::min<std::int64_t>(at::get_num_threads(), allowed_processors()));
 }
 
-/// Calls function(task, thread) for each task in [0, count), on at most `threads` threads, numbered
-/// from 0; a thread that is done takes the next task. It must not throw.
+/// Calls function(task, thread) for each task in [0, count) on at most `threads` threads, numbered
+/// from 0. A thread that finishes a task takes the next one. The function must not throw.
 template <typename Function>
 void parallel_tasks(std::int64_t count, std::int64_t threads, const Function& function) {
   threads = std::min(threads, count);

@@ -12,8 +12,8 @@ namespace anyaccel::ops {
 
 namespace {
 
-// What process_group.h takes for granted: that its declaration is c10d's, which is told by
-// including both, and this.
+// process_group.h relies on these facts. Including both headers also makes the compiler check that
+// its declaration matches c10d's.
 static_assert(sizeof(c10::intrusive_ptr<c10d::ProcessGroup>) ==
               sizeof(c10::intrusive_ptr<c10::intrusive_ptr_target>));
 static_assert(std::is_base_of_v<torch::CustomClassHolder, c10d::ProcessGroup> &&
@@ -30,7 +30,7 @@ c10::TypedOperatorHandle<Signature> shm_op(const char* name) {
   return load_op<Signature>("ShareMemCommBuilder", name);
 }
 
-/// The op takes the group by a name that c10d knows; this one is known to this process alone.
+/// The op looks up the group by a name registered with c10d. This name is unique in the process.
 std::string new_name() {
   static std::atomic<int> last{0};
   return "anyaccel_shm_comm_" + std::to_string(++last);
@@ -42,7 +42,7 @@ ShareMemComm::ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                            std::chrono::milliseconds timeout)
     : group_(group), name_(new_name()) {
   if (!group)
-    throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "there is no process group"});
+    throw Error(ErrorCode::invalid_argument, "ShareMemComm", {.what = "the process group is null"});
   static const auto op = shm_op<Init>("shm_comm_init");
   c10d::register_process_group(name_, group_);
   try {

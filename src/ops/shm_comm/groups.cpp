@@ -18,19 +18,19 @@ using ProcessGroup = c10::intrusive_ptr_target;
 
 struct Entry {
   std::shared_ptr<Group> group;
-  c10::weak_intrusive_ptr<ProcessGroup> made_for;  // keeps the address from being used again
+  c10::weak_intrusive_ptr<ProcessGroup> made_for;  // prevents reuse of the address
 };
 
 struct Registry {
   std::mutex mutex;
   std::map<std::string, Entry> groups;
-  std::deque<GroupHandle> handles;  // of all groups that there ever were
+  std::deque<GroupHandle> handles;  // of all groups ever created
   std::string chosen;
 };
 
 Registry& registry() {
   static auto* instance =
-      new Registry;  // never destroyed: the system tells the others when this process ends
+      new Registry;  // never destroyed: the system notifies the other ranks when this process ends
   return *instance;
 }
 
@@ -42,8 +42,8 @@ c10::intrusive_ptr<ProcessGroup> process_group(const std::string& name) {
   }
 }
 
-/// The group when its process group is still the one of that name; forgets one that is not. The
-/// registry is locked.
+/// Returns the group if its process group is still registered under the name, and otherwise forgets
+/// it. The registry must be locked.
 std::shared_ptr<Group> current(Registry& state, const std::string& name) {
   const auto found = state.groups.find(name);
   if (found == state.groups.end()) return nullptr;
@@ -71,7 +71,7 @@ std::shared_ptr<Group> find_group(const std::string& name) {
   const std::lock_guard lock(state.mutex);
   if (auto group = current(state, name)) return group;
   throw Error(ErrorCode::invalid_state, "shm_comm",
-              {.what = "this group was not initialized, or its process group was destroyed",
+              {.what = "the group is not initialized, or its process group was destroyed",
                .got = "'" + name + "'",
                .hint = "call initialize() on every rank first"});
 }
@@ -87,7 +87,7 @@ GroupHandle* find_handle(const std::string& name) {
 std::shared_ptr<Group> group_of(const GroupHandle& handle) {
   if (auto group = handle.group.lock()) return group;
   throw Error(ErrorCode::invalid_state, "shm_comm",
-              {.what = "this group was closed, or its process group was destroyed",
+              {.what = "the group was closed, or its process group was destroyed",
                .got = "'" + handle.name + "'"});
 }
 
@@ -102,9 +102,9 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
   constexpr const char* kWhere = "shm_comm_init";
   if (!(timeout_seconds > 0) || timeout_seconds > 1e9)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "no such timeout",
+                {.what = "the timeout is out of range",
                  .got = std::to_string(timeout_seconds) + " s",
-                 .want = "0 to 1e9"});
+                 .want = "more than 0, up to 1e9 s"});
   const auto timeout = std::chrono::milliseconds(
       std::max<std::int64_t>(static_cast<std::int64_t>(timeout_seconds * 1000), 1));
   auto& state = registry();
@@ -116,13 +116,13 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
   if (there) {
     if (there->rank != rank || there->size != size)
       throw Error(ErrorCode::invalid_state, kWhere,
-                  {.what = "a group of this name is there with another rank or size",
+                  {.what = "a group of this name exists with another rank or size",
                    .got = "'" + name + "'",
                    .hint = "call close() first"});
     const std::lock_guard lock(there->mutex);
     if (there->communicator && there->communicator->failed())
       throw Error(ErrorCode::invalid_state, kWhere,
-                  {.what = "this group has failed before",
+                  {.what = "the group has failed",
                    .got = "'" + name + "'",
                    .hint = "call close() on every rank, then initialize() again"});
     if (there->communicator) there->communicator->set_timeout(timeout);

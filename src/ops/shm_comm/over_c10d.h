@@ -1,5 +1,5 @@
-// The process group's own operations, where ranks share no memory. Only register.cpp includes this:
-// the dispatcher's headers take the compiler seconds, so one source reads them.
+// Operations through the process group, for ranks that do not share memory. Included only by
+// register.cpp, because the dispatcher's headers take seconds to compile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,12 +14,12 @@
 
 namespace anyaccel::ops::shm {
 
-/// Bytes of a rank at once, where numbers are gathered to be reduced.
+/// Bytes per rank that are gathered at once for a reduction.
 constexpr std::int64_t kGathered = std::int64_t{1} << 20;
 
-/// One of c10d's operators, waited for.
+/// Calls one of c10d's operators and waits for it.
 inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
-  // Boxed: the schemas differ between LibTorch's versions.
+  // Boxed, because the schemas differ between versions of LibTorch.
   const auto call = [](const char* op, torch::jit::Stack& stack) {
     c10::Dispatcher::singleton()
         .findSchemaOrThrow((std::string("_c10d_functional::") + op).c_str(), "")
@@ -40,7 +40,7 @@ inline at::Tensor c10d(const char* name, std::vector<c10::IValue> arguments) {
               {.what = "the process group failed", .got = problem});
 }
 
-/// These throw `unavailable` when the operator fails. `op`: c10d's name of a reduction.
+/// These functions throw `unavailable` if the operator fails. `op` is c10d's name of a reduction.
 inline at::Tensor gather_over_c10d(const Group& group, const at::Tensor& tensor) {
   return c10d("all_gather_into_tensor", {tensor, std::int64_t{group.size}, group.name});
 }
@@ -53,13 +53,13 @@ inline void broadcast_over_c10d(const Group& group, const at::Tensor& tensor, st
   c10d("broadcast_", {tensor, source, group.name});
 }
 
-/// Whether every backend of c10d for host memory reduces this, and as our kernels do.
+/// Whether every c10d backend for host memory performs this reduction exactly like our kernels.
 inline bool is_plain(Kind kind, Reduce reduce) {
   switch (kind) {
     case Kind::f32:
     case Kind::f64:
       return reduce == Reduce::sum || reduce == Reduce::avg ||
-             reduce == Reduce::product;  // not NaN's way
+             reduce == Reduce::product;  // they may treat NaN differently in min and max
     case Kind::i8:
     case Kind::u8:
     case Kind::i32:
@@ -73,12 +73,12 @@ inline const char* c10d_name(Reduce reduce) {
     case Reduce::product: return "product";
     case Reduce::min: return "min";
     case Reduce::max: return "max";
-    default: return "sum";  // not every backend has averages
+    default: return "sum";  // not every backend supports averages
   }
 }
 
-/// What no backend reduces as it should: everybody gets all numbers, piece by piece, and reduces
-/// them in the order of ranks.
+/// For reductions that backends do not perform correctly: gathers all elements on every rank, in
+/// pieces, and reduces them in rank order.
 inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind kind,
                             Reduce reduce) {
   const auto ranks = static_cast<std::size_t>(group.size);
@@ -95,8 +95,8 @@ inline void reduce_gathered(const Group& group, const at::Tensor& numbers, Kind 
   }
 }
 
-/// Reduces numbers of `kind` in one dimension, in place, through the process group, with the
-/// meaning that Kernels::reduce has.
+/// Reduces a one-dimensional tensor in place through the process group, with the semantics of
+/// Kernels::reduce.
 inline void reduce_over_c10d(const Group& group, const at::Tensor& numbers, Kind kind,
                              Reduce reduce) {
   const bool half = kind == Kind::f16 || kind == Kind::bf16;

@@ -1,7 +1,7 @@
-// c10d's registry of process groups for who asks only whether a name still means the same object:
-// c10d's own header takes the compiler longer than all the rest of this op. The function is
-// declared as c10d declares it, of a class that is not known here; api.cpp includes both headers,
-// so that the compiler holds them side by side.
+// c10d's registry of process groups, for code that only checks whether a name still refers to the
+// same object. c10d's own header takes longer to compile than the rest of this op. The function is
+// declared like in c10d, but with an incomplete class. api.cpp includes both headers, so the
+// compiler checks that the declarations match.
 #pragma once
 
 #include <c10/macros/Export.h>
@@ -16,13 +16,12 @@ C10_EXPORT c10::intrusive_ptr<ProcessGroup> resolve_process_group(const std::str
 
 namespace anyaccel::ops::shm {
 
-/// The process group of that name as what every such object begins with. Throws c10::Error when
-/// there is none.
+/// Returns the process group of this name as its base class. Throws c10::Error if there is none.
 inline c10::intrusive_ptr<c10::intrusive_ptr_target> resolve_process_group(
     const std::string& name) {
-  // Without its class the result could not be let go. Both types of result are one pointer, which
-  // the caller has room for and its destructor gives back; api.cpp checks sizes and bases, a test
-  // the address and the count.
+  // The result could not be destroyed through the incomplete class. Both result types are a single
+  // pointer, which the caller stores and its destructor releases. api.cpp checks sizes and base
+  // classes; a test checks the address and the reference count.
   using Resolve = c10::intrusive_ptr<c10::intrusive_ptr_target>(const std::string&);
   return reinterpret_cast<Resolve*>(reinterpret_cast<void (*)()>(&c10d::resolve_process_group))(
       name);

@@ -1,4 +1,4 @@
-// Torch's side: tensors of every kind and device, and the ops' schemas.
+// Torch bindings: tensors of every dtype and device, and the ops' schemas.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
@@ -24,7 +24,7 @@ namespace {
 using at::Tensor;
 using c10::ScalarType;
 
-/// The numbers of a tensor: kind, and how many make one element.
+/// Kind of a tensor's numbers, and how many of them form one element.
 std::pair<Kind, int> numbers(const char* where, ScalarType type) {
   switch (type) {
     case ScalarType::Float: return {Kind::f32, 1};
@@ -48,7 +48,7 @@ std::pair<Kind, int> numbers(const char* where, ScalarType type) {
                   {.what = "this dtype cannot be reduced",
                    .got = c10::toString(type),
                    .want = "floats of 16 to 64 bits, integers, bool or complex numbers",
-                   .hint = "reduce it as float32"});
+                   .hint = "convert it to float32 first"});
   }
 }
 
@@ -63,7 +63,7 @@ void check_complex(const char* where, int parts, Reduce reduce) {
   throw Error(ErrorCode::unsupported, where,
               {.what = "AVG requires a floating-point dtype",
                .got = c10::toString(type),
-               .want = "a floating dtype"});
+               .want = "a floating-point dtype"});
 }
 
 Reduce reduction(const char* where, const std::string& name, ScalarType type) {
@@ -73,7 +73,7 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   const auto found = kNames.find(name);
   if (found == kNames.end())
     throw Error(ErrorCode::invalid_argument, where,
-                {.what = "there is no such reduction",
+                {.what = "unknown reduction",
                  .got = "'" + name + "'",
                  .want = "sum, avg, product, min or max"});
   const auto reduce = found->second;
@@ -83,7 +83,7 @@ Reduce reduction(const char* where, const std::string& name, ScalarType type) {
   return reduce;
 }
 
-/// Host memory in the order of elements: the tensor itself where that can be.
+/// Contiguous host memory; the tensor itself if possible.
 struct Plain {
   Tensor tensor;
   bool same;
@@ -92,8 +92,8 @@ struct Plain {
     tensor = same ? from : empty(from.sizes(), from.options().device(at::kCPU));
     if (!same && read) tensor.copy_(from);
   }
-  /// Writes the result back where it does not lie there already; where it does, autograd is told
-  /// that it changed.
+  /// Copies the result back, unless the tensor itself was used. In that case, bumps its version for
+  /// autograd.
   void finish(const Tensor& to) const {
     if (!same)
       to.copy_(tensor);
@@ -106,7 +106,7 @@ struct Plain {
 
 Tensor as_bytes(const Tensor& tensor) { return tensor.view({-1}).view(at::kByte); }
 
-/// The numbers in one dimension, complex ones as two of their parts.
+/// A flat view; a complex element becomes two numbers.
 Tensor flat(const Tensor& plain) {
   const auto numbers = plain.view({-1});
   switch (plain.scalar_type()) {
@@ -176,7 +176,7 @@ std::vector<std::int64_t> scattered_sizes(const Tensor& self, int ranks) {
   if (sizes.empty() || sizes[0] % ranks != 0)
     throw Error(ErrorCode::invalid_argument, "shm_reduce_scatter",
                 {.what = "the first dimension must be a multiple of the number of ranks",
-                 .got = sizes.empty() ? "no dimension" : std::to_string(sizes[0]),
+                 .got = sizes.empty() ? "a scalar" : std::to_string(sizes[0]),
                  .want = "a multiple of " + std::to_string(ranks)});
   sizes[0] /= ranks;
   return sizes;
@@ -195,7 +195,7 @@ Tensor reduce_scatter(const Tensor& self, const std::string& op, const std::stri
     group->communicator->reduce_scatter(
         in.data(), out.data(), static_cast<std::size_t>(result.numel() * parts), kind, reduce);
   } else {
-    // As c10d's gloo does it too.
+    // All-reduce and slice, like c10d's gloo.
     const auto whole = in.same ? in.tensor.clone() : in.tensor;
     const auto part = result.numel();
     reduce_over_c10d(*group, flat(whole), numbers("shm_reduce_scatter", self.scalar_type()).first,
@@ -211,7 +211,7 @@ void broadcast_(const Tensor& self, std::int64_t source, const std::string& name
   const auto group = find_group(name);
   if (source < 0 || source > std::numeric_limits<int>::max())
     throw Error(ErrorCode::invalid_argument, "shm_broadcast",
-                {.what = "no rank of the group", .got = std::to_string(source)});
+                {.what = "the source rank is out of range", .got = std::to_string(source)});
   const Plain plain(self);
   if (self.numel() == 0) return;
   const std::lock_guard lock(group->mutex);
@@ -231,7 +231,7 @@ void barrier(const std::string& name) {
     apply_over_c10d(*group, empty({1}, at::kInt).zero_(), "sum");
 }
 
-// DeepSpeed's names. Its calls have no group.
+// DeepSpeed's op names. Their calls do not name a group.
 Tensor inference_all_reduce(const Tensor& self) { return all_reduce(self, "sum", chosen_group()); }
 Tensor inference_all_reduce_meta(const Tensor& self) { return empty(self.sizes(), self.options()); }
 Tensor& inference_all_reduce_(Tensor& self) {
@@ -242,7 +242,8 @@ Tensor& inference_all_reduce_(Tensor& self) {
   return self;
 }
 
-/// True when the names are ours, false when another library has them.
+/// Returns true if the names are registered by this library, false if another library has
+/// registered them.
 bool offer_deepspeed_names(const std::string& group) {
   static std::mutex mutex;
   static torch::Library* library = nullptr;
@@ -256,14 +257,14 @@ bool offer_deepspeed_names(const std::string& group) {
       new torch::Library(torch::Library::FRAGMENT, "deepspeed", std::nullopt, __FILE__, __LINE__);
   library->def("inference_all_reduce(Tensor self) -> Tensor",
                torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, inference_all_reduce));
-  // Taken apart into the op above before it is traced or made functional.
+  // Decomposes into the op above before tracing and functionalization.
   library->def("inference_all_reduce_(Tensor(a!) self) -> Tensor(a!)", inference_all_reduce_);
   library->impl("inference_all_reduce",
                 torch::dispatch(c10::DispatchKey::Meta, inference_all_reduce_meta));
   return true;
 }
 
-// The shortest way, for C++: a group's handle and a function, without dispatcher and tensor.
+// The fastest path for C++: a group's handle and a function, without dispatcher or tensors.
 void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, std::int8_t dtype,
                int op) {
   static constexpr Reduce kReductions[] = {Reduce::sum, Reduce::avg, Reduce::product, Reduce::min,
@@ -278,7 +279,7 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   if (!can_reduce(kind, reduce)) fail_average(kWhere, type);
   if (count < 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "no such count", .got = std::to_string(count)});
+                {.what = "the count is negative", .got = std::to_string(count)});
   const std::lock_guard lock(group.mutex);
   if (group.communicator) {
     group.communicator->all_reduce(in, out, static_cast<std::size_t>(count * parts), kind, reduce);
@@ -289,8 +290,8 @@ void reduce_at(void* handle_at, const void* in, void* out, std::int64_t count, s
   reduce_over_c10d(group, flat(at::from_blob(out, {count}, at::TensorOptions(type))), kind, reduce);
 }
 
-/// The sum of float32 values in place, for ops that add up in the middle of their work;
-/// `idle(data)` is called while others are waited for.
+/// Sums float32 values in place, for ops that all-reduce internally. Calls `idle(data)` while it
+/// waits for other ranks.
 void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(void*), void* data) {
   const auto held = group_of(*static_cast<const GroupHandle*>(handle_at));
   auto& group = *held;
@@ -309,22 +310,22 @@ void sum_at(void* handle_at, float* values, std::int64_t count, void (*idle)(voi
                                  Reduce::sum);
 }
 
-/// Addresses that hold for ever: a group's handle, reduce_at, sum_at.
+/// Addresses that stay valid forever: the group's handle, reduce_at and sum_at.
 std::vector<std::int64_t> pointer_call(const std::string& name) {
   return {reinterpret_cast<std::int64_t>(find_handle(name)),
           reinterpret_cast<std::int64_t>(&reduce_at), reinterpret_cast<std::int64_t>(&sum_at)};
 }
 
-/// As DeepSpeed counts: 2 where all its dtypes have vector kernels. Ours have kernels for every
-/// dtype on every CPU.
+/// DeepSpeed's level 2 means vector kernels for all its dtypes. Our kernels support every dtype on
+/// every CPU.
 std::int64_t kernel_level() { return 2; }
 
 std::string reason(const std::string& name) { return find_group(name)->reason; }
 std::int64_t error_code(const std::string& message) { return error_code_of(message); }
 std::string kernel_name() { return kernels().name; }
 
-// Functions and not lambdas: what torch's templates make of a kernel is compiled once for each
-// type, and a function's is its signature.
+// Functions rather than lambdas: torch's kernel templates are instantiated once per type, and
+// functions with the same signature share one.
 void all_reduce_meta_(const Tensor& self, const std::string& op, const std::string& /*name*/) {
   reduction("shm_all_reduce_", op, self.scalar_type());
 }
@@ -365,7 +366,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
   define<&barrier>(m, "shm_barrier(str group) -> ()");
 }
 
-// Tensors of every device: what does not lie on the host is copied there and back.
+// For tensors on every device: tensors that are not in host memory are copied to it and back.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("shm_all_reduce_", all_reduce_);
   m.impl("shm_all_reduce", all_reduce);

@@ -33,8 +33,8 @@ std::int64_t whole_blocks(const char* where, std::int64_t length, std::int64_t b
   return length / block;
 }
 
-/// A request with the options that its kind has; they go by the same names, and what it lacks keeps
-/// its default.
+/// Creates a request from a kind's options, which have the same names. Options that the kind lacks
+/// keep their defaults.
 template <class Request, class Options>
 Request request_of(const char* kind, const Options& options) {
   Request out{.kind = kind};
@@ -109,7 +109,7 @@ SparseSelfAttention::SparseSelfAttention(std::shared_ptr<const SparsityConfig> c
       key_padding_mask_mode_(std::move(key_padding_mask_mode)),
       attn_mask_mode_(std::move(attn_mask_mode)) {
   if (!config_)
-    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention", {.what = "there is no config"});
+    throw Error(ErrorCode::invalid_argument, "SparseSelfAttention", {.what = "the config is null"});
   master_layout_ = config_->make_layout(max_seq_length);
 }
 
@@ -121,7 +121,7 @@ at::Tensor SparseSelfAttention::get_layout(std::int64_t length) const {
                 {.what = "the sequence is too long",
                  .got = std::to_string(length),
                  .want = std::to_string(master_layout_.size(1) * config_->block()) + " or less",
-                 .hint = "give a larger max_seq_length"});
+                 .hint = "pass a larger max_seq_length"});
   return master_layout_.narrow(1, 0, blocks).narrow(2, 0, blocks);
 }
 

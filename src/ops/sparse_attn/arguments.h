@@ -1,4 +1,4 @@
-// What an attention call is given, and its checks.
+// Arguments of an attention call and their checks.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using OptionalTensor = std::optional<Tensor>;
 using Grads = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 constexpr const char* where = "sparse_attention";
 
-/// The same as the ops' parameters, and to make it of them.
+/// The ops' parameters, and the corresponding initializers of Arguments.
 #define SPARSE_ATTN_GIVEN                                                                      \
   const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &layout, std::int64_t block, \
       std::optional<double> scale, const OptionalTensor &rpe,                                  \
@@ -24,7 +24,7 @@ constexpr const char* where = "sparse_attention";
   q, k, v, layout, block, scale, rpe, key_padding_mask, attn_mask, key_padding_mask_mode, \
       attn_mask_mode
 
-/// What both directions are given.
+/// Arguments of both directions.
 struct Arguments {
   const Tensor &q, &k, &v, &layout;
   std::int64_t block;
@@ -42,7 +42,7 @@ bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined()
 
 bool multiplies(const char* name, c10::string_view mode) {
   if (mode != "add" && mode != "mul")
-    fail_argument(where, std::string(name) + " is none", std::string(mode), "add or mul");
+    fail_argument(where, std::string(name) + " is unknown", std::string(mode), "add or mul");
   return mode == "mul";
 }
 
@@ -55,8 +55,8 @@ void check_broadcast(const char* name, const OptionalTensor& tensor, at::IntArra
     fits = tensor->size(-i) == 1 ||
            tensor->size(-i) == full[full.size() - static_cast<std::size_t>(i)];
   if (!fits)
-    fail_argument(where, std::string(name) + " does not fit", words(*tensor),
-                  "what expands to " + c10::str(full));
+    fail_argument(where, std::string(name) + " has the wrong shape", words(*tensor),
+                  "a shape that expands to " + c10::str(full));
 }
 
 void check_types(const Arguments& g) {
@@ -70,7 +70,7 @@ void check_types(const Arguments& g) {
                     words(g.q));
   if (g.layout.dim() != 3 || c10::isComplexType(g.layout.scalar_type()) ||
       c10::isFloatingType(g.layout.scalar_type()))
-    fail_argument(where, "this is not a layout", words(g.layout),
+    fail_argument(where, "the layout has the wrong shape or dtype", words(g.layout),
                   "int64 or bool [heads or 1, blocks, blocks]");
   if (g.block < 16 || g.block > 128 || g.block % 16)
     fail_argument(where, "the block size is not supported", std::to_string(g.block),
@@ -92,14 +92,14 @@ void check_sizes(const Arguments& g) {
                   "a multiple of " + std::to_string(g.block), "use pad_to_block_size");
   if ((g.layout.size(0) != heads && g.layout.size(0) != 1) || g.layout.size(1) != blocks ||
       g.layout.size(2) != blocks)
-    fail_argument(where, "the layout has another shape", words(g.layout),
+    fail_argument(where, "the layout has the wrong shape", words(g.layout),
                   c10::str("[", heads, ", ", blocks, ", ", blocks, "]"));
   check_broadcast("rpe", g.rpe, {g.q.size(0), heads, length, length});
   check_broadcast("key_padding_mask", g.key_padding_mask, {g.q.size(0), length});
   check_broadcast("attn_mask", g.attn_mask, {length, length});
 }
 
-/// What the backward pass is given beside.
+/// Checks the additional arguments of the backward pass.
 void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out,
                    const Tensor& stats) {
   const Tensor& q = g.q;
@@ -109,11 +109,11 @@ void check_results(const Arguments& g, const Tensor& grad_out, const Tensor& out
   check_dense_on(where, "the softmax's sums", stats, q);
   if (grad_out.sizes() != q.sizes() || out.sizes() != q.sizes() ||
       stats.sizes() != c10::IntArrayRef({q.size(0), q.size(1), q.size(2), 2}))
-    fail_argument(where, "the gradient or the result has another shape",
+    fail_argument(where, "the gradient or the result has the wrong shape",
                   c10::str(grad_out.sizes(), out.sizes(), stats.sizes()), words(q));
   if (grad_out.scalar_type() != q.scalar_type() || out.scalar_type() != q.scalar_type() ||
       stats.scalar_type() != real)
-    fail_argument(where, "the gradient or the result has another dtype",
+    fail_argument(where, "the gradient or the result has the wrong dtype",
                   words(grad_out) + ", " + words(out) + ", " + words(stats), words(q));
 }
 

@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.{sparse_attention, sparse_attention_layout, ...}: checks,
-// conversions, threads, autograd.
+// conversions, threading, autograd.
 #include <array>
 #include <limits>
 #include <vector>
@@ -23,7 +23,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Of each block row of each layout head the blocks that are there.
+/// The blocks present in each block row of each layout head.
 struct Blocks {
   std::vector<std::int64_t> first;
   std::vector<std::int32_t> columns;
@@ -47,8 +47,8 @@ struct Blocks {
   }
 };
 
-/// In the type of the arithmetic, head dimension contiguous and a multiple of 16: padded with
-/// zeros, which change no product.
+/// Converts to the arithmetic's dtype with a contiguous head dimension. The dimension is padded to
+/// a multiple of 16 with zeros, which do not change any product.
 template <typename T>
 Tensor as_rows(const Tensor& tensor) {
   Tensor out = tensor.to(c10::CppTypeToScalarType<T>::value);
@@ -66,7 +66,8 @@ class Work {
     const std::int64_t batch = q.size(0), length = q.size(2);
     if (is_given(g.rpe)) rpe = g.rpe->to(type).expand({batch, q.size(1), length, length});
     if (is_given(g.attn_mask)) {
-      // A mask of bool is read as it is: as floats it would take four times the memory, beside it.
+      // A bool mask is used directly, because a converted copy would take four or eight times its
+      // memory.
       const bool as_it_is = g.attn_mask->scalar_type() == at::kBool && g.attn_mask_mode == "mul";
       attn_mask = (as_it_is ? *g.attn_mask : g.attn_mask->to(type)).expand({length, length});
     }
@@ -159,7 +160,7 @@ Grads backward_as(const Tensor& grad_out, const Arguments& g, const Tensor& out,
   const std::int64_t size = length * work.dim();
   const RpeGrad<T> drpe(g, rpe_grad, rows.options());
   const Isa isa = best_isa();
-  // The kernels write to neither of these two.
+  // The kernels do not write to these two.
   T* const out_at = const_cast<T*>(rows.const_data_ptr<T>());
   T* const stats_at = const_cast<T*>(sums.const_data_ptr<T>());
   const T* const grad_at = grad.const_data_ptr<T>();
@@ -272,8 +273,8 @@ class Attention : public torch::autograd::Function<Attention> {
 Tensor attention_autograd(SPARSE_ATTN_GIVEN) {
   for (const OptionalTensor* mask : {&key_padding_mask, &attn_mask})
     if (is_given(*mask) && (*mask)->requires_grad() && c10::GradMode::is_enabled())
-      fail_argument(where, "a mask wants a gradient", (*mask)->toString(),
-                    "a mask without requires_grad", "give what is learned as rpe");
+      fail_argument(where, "a mask requires a gradient", (*mask)->toString(),
+                    "a mask without requires_grad", "pass learned biases as rpe");
   return Attention::apply(SPARSE_ATTN_PASSED);
 }
 
@@ -307,10 +308,10 @@ Tensor layout_op(c10::string_view kind, std::int64_t num_heads, std::int64_t blo
                           std::move(error));
   const std::int64_t blocks = seq_len / block;
   const auto where_to = at::TensorOptions(at::kLong);
-  // How torch asks for the shape alone.
+  // torch uses a meta device to ask for the shape only.
   if (device && device->is_meta())
     return at::empty({num_heads, blocks, blocks}, where_to.device(*device));
-  // torch refuses sizes that no memory has.
+  // Allocate first: torch rejects impossible sizes.
   Tensor out = at::empty({num_heads, blocks, blocks}, where_to);
   const auto made = make_layout(options);
   std::copy(made.begin(), made.end(), out.mutable_data_ptr<std::int64_t>());
@@ -340,7 +341,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
       torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, layout_op));
 }
 
-// What is called by users is the same on every device: its first half.
+// The public op is the same on every device: it calls the forward op.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl("sparse_attention", attention);
 }

@@ -1,4 +1,4 @@
-// The gradient of position embeddings that batch entries and heads may share.
+// Gradient of relative position embeddings, which batch entries and heads may share.
 #pragma once
 
 #include "ATen/ops/zeros.h"
@@ -7,8 +7,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// While it is made it has rpe's own batch entries and heads, and is whole in the rest. All heads
-/// of a slice add to one part.
+/// During the computation, the gradient has the batch entries and heads of rpe and full size in the
+/// other dimensions. All heads of a slice add to the same part.
 template <typename T>
 class RpeGrad {
  public:

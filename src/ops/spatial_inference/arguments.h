@@ -1,4 +1,4 @@
-// What the ops of biases are given, and its checks.
+// Arguments of the bias ops and their checks.
 #pragma once
 
 #include "ops/shared/empty.h"
@@ -18,17 +18,17 @@ struct BiasArguments {
 
 inline bool is_given(const OptionalTensor& tensor) { return tensor && tensor->defined(); }
 
-/// Images are [batch, channels, height, width], whatever else has its channels last.
+/// Images are [batch, channels, height, width]. Other tensors have their channels last.
 inline std::int64_t channel_dim(const Tensor& activation) {
   return activation.dim() == 4 ? 1 : activation.dim() - 1;
 }
 
-/// The order in memory: channels side by side.
+/// The memory format: channels contiguous.
 inline at::MemoryFormat channels_last(const Tensor& activation) {
   return activation.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-/// For shapes that may be symbols, too.
+/// Checks that also work for symbolic shapes.
 inline void check_bias_arguments(const BiasArguments& g) {
   constexpr const char* where = "nhwc_bias_add";
   if (g.activation.dim() < 1)
@@ -39,7 +39,8 @@ inline void check_bias_arguments(const BiasArguments& g) {
   const auto check = [&](const char* name, const Tensor& tensor, bool fits) {
     if (!fits || tensor.scalar_type() != g.activation.scalar_type() ||
         tensor.device() != g.activation.device())
-      fail_argument(where, std::string(name) + " does not fit", words(tensor), words(g.activation));
+      fail_argument(where, std::string(name) + " has the wrong shape, dtype or device",
+                    words(tensor), words(g.activation));
   };
   const auto is_bias = [&](const Tensor& tensor) {
     return tensor.dim() == 1 && tensor.sym_size(0) == channels;
@@ -51,7 +52,7 @@ inline void check_bias_arguments(const BiasArguments& g) {
     check("the other bias", *g.other_bias, is_given(g.other) && is_bias(*g.other_bias));
 }
 
-/// In the order in memory that the kernels want.
+/// The tensors in the memory format that the kernels require.
 struct BiasTensors {
   Tensor activation, bias, other, other_bias, out;
 

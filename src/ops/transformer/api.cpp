@@ -33,7 +33,8 @@ void check(bool right, const char* what, const std::string& got, const char* wan
     throw Error(ErrorCode::invalid_argument, where, {.what = what, .got = got, .want = want});
 }
 
-/// Names of the op's parameters, in its order, and of a BertLayer's; query, key and value are one.
+/// Names of the op's parameters in order, and of a BertLayer's parameters. Query, key and value are
+/// concatenated.
 struct Name {
   const char* ours;
   const char* theirs;
@@ -60,8 +61,9 @@ TransformerLayer::TransformerLayer(TransformerConfig config, at::ScalarType dtyp
   TransformerConfig& c = config_;
   if (c.intermediate_size <= 0) c.intermediate_size = 4 * c.hidden_size;
   check(c.heads > 0 && c.hidden_size > 0 && c.hidden_size % c.heads == 0,
-        "hidden_size and heads do not fit",
-        std::to_string(c.hidden_size) + " and " + std::to_string(c.heads), "a multiple of heads");
+        "hidden_size is not a multiple of heads",
+        std::to_string(c.hidden_size) + " and " + std::to_string(c.heads),
+        "positive sizes, and hidden_size a multiple of heads");
   check(c.initializer_range >= 0, "initializer_range is out of range",
         std::to_string(c.initializer_range), "0 or more");
   op_of(c.stochastic_mode);
@@ -92,23 +94,22 @@ TransformerLayer::TransformerLayer(TransformerConfig config, at::ScalarType dtyp
 at::Tensor& TransformerLayer::parameter(const std::string& name) {
   for (auto& [own, tensor] : parameters_)
     if (own == name) return tensor;
-  throw Error(
-      ErrorCode::invalid_argument, where,
-      {.what = "there is no such parameter", .got = name, .want = "one of named_parameters()"});
+  throw Error(ErrorCode::invalid_argument, where,
+              {.what = "unknown parameter", .got = name, .want = "one of named_parameters()"});
 }
 
 std::int64_t TransformerLayer::next_seed() {
   if (config_.seed < 0)
     return at::randint(std::int64_t{1} << 62, {1}, at::TensorOptions(at::kLong))
         .item<std::int64_t>();
-  // The op mixes them: neighbours are as good as any.
+  // The op hashes the seeds, so consecutive ones are fine.
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(config_.seed) + (calls_++ << 32));
 }
 
 at::Tensor TransformerLayer::forward(const at::Tensor& hidden_states,
                                      const at::Tensor& attention_mask) {
   const TransformerConfig& c = config_;
-  check(hidden_states.defined(), "there is no input", "an undefined tensor",
+  check(hidden_states.defined(), "the input is undefined", "an undefined tensor",
         "[batch, length, hidden_size]");
   const bool drops = training_ && (c.attn_dropout_ratio > 0 || c.hidden_dropout_ratio > 0);
   const std::int64_t seed = drops ? next_seed() : 0;
@@ -132,14 +133,14 @@ void TransformerLayer::load_hugging_face(const std::map<std::string, at::Tensor>
           (prefix + name).c_str());
     return found->second;
   };
-  std::vector<at::Tensor> values;  // all are there and fit, or nothing is changed
+  std::vector<at::Tensor> values;  // collected and checked first, so that an error changes nothing
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const std::string theirs = names[i].theirs;
     values.push_back(i > 1 ? find(theirs)
                            : at::cat({find("attention.self.query." + theirs),
                                       find("attention.self.key." + theirs),
                                       find("attention.self.value." + theirs)}));
-    check(values.back().sizes() == parameters_[i].second.sizes(), "a weight has another shape",
+    check(values.back().sizes() == parameters_[i].second.sizes(), "a weight has the wrong shape",
           prefix + theirs + " " + c10::str(values.back().sizes()),
           c10::str(parameters_[i].second.sizes()).c_str());
   }

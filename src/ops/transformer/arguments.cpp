@@ -11,13 +11,14 @@ constexpr const char* where = "transformer_layer";
 void check_parameter(const TransformerArguments& g, const char* name, const Tensor& tensor,
                      std::int64_t dim) {
   if (tensor.scalar_type() != g.input.scalar_type() || tensor.dim() != dim)
-    fail_argument(where, std::string(name) + " has another dtype or number of dimensions",
-                  words(tensor), c10::str(g.input.scalar_type(), " with ", dim));
+    fail_argument(where, std::string(name) + " has the wrong dtype or number of dimensions",
+                  words(tensor), c10::str(g.input.scalar_type(), " with ", dim, " dimensions"));
 }
 
 void check_size(const char* name, const Tensor& tensor, at::IntArrayRef sizes) {
   if (tensor.sizes() != sizes)
-    fail_argument(where, std::string(name) + " has another shape", words(tensor), c10::str(sizes));
+    fail_argument(where, std::string(name) + " has the wrong shape", words(tensor),
+                  c10::str(sizes));
 }
 
 std::array<const Tensor*, 13> tensors_of(const TransformerArguments& g) {
@@ -52,7 +53,8 @@ void check_transformer(const TransformerArguments& g) {
     check_number(where, name, ratio, ratio >= 0 && ratio < 1, "0 <= ratio < 1");
   check_not_negative(where, "eps", g.eps);
   if (g.gelu_approximate != "none" && g.gelu_approximate != "tanh")
-    fail_argument(where, "there is no such gelu", std::string(g.gelu_approximate), "none or tanh");
+    fail_argument(where, "unknown gelu_approximate", std::string(g.gelu_approximate),
+                  "none or tanh");
 }
 
 void check_transformer_on_host(const TransformerArguments& g) {
@@ -89,9 +91,9 @@ void check_transformer_sizes(const TransformerArguments& g) {
   for (std::int64_t i = 1; fits && i <= mask.dim(); ++i)
     fits = mask.size(-i) == 1 || mask.size(-i) == full[4 - i];
   if (!fits)
-    fail_argument(where, "attention_mask does not fit", words(mask),
-                  c10::str("numbers to add, or bool, that expand to [", full[0], ", ", full[1],
-                           ", ", full[2], ", ", full[3], "]"));
+    fail_argument(where, "attention_mask has the wrong shape or dtype", words(mask),
+                  c10::str("floating-point or bool, expandable to [", full[0], ", ", full[1], ", ",
+                           full[2], ", ", full[3], "]"));
 }
 
 void check_transformer_kept(const TransformerArguments& g, const Tensor& grad_out,
@@ -108,7 +110,7 @@ void check_transformer_kept(const TransformerArguments& g, const Tensor& grad_ou
     check_dense_on(where, name, tensor, g.input);
     if (tensor.sizes() != sizes || tensor.scalar_type() != type ||
         (name != std::string_view("grad_out") && !tensor.is_contiguous()))
-      fail_argument(where, std::string(name) + " is not what the forward pass gave", words(tensor),
+      fail_argument(where, std::string(name) + " does not match the forward pass", words(tensor),
                     c10::str(type, " ", sizes));
   };
   check("grad_out", grad_out, {batch, length, hidden}, true, false);

@@ -1,4 +1,4 @@
-// What a transformer layer is given, and its checks.
+// Arguments of a transformer layer and their checks.
 #pragma once
 
 #include <tuple>
@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Arguments of the op in both directions; docs/reference/ops.md has their shapes.
+/// Arguments of the op in both directions. docs/reference/ops.md lists their shapes.
 struct TransformerArguments {
   const Tensor& input;
   const OptionalTensor& attention_mask;
@@ -27,7 +27,7 @@ struct TransformerArguments {
   bool tanh() const { return gelu_approximate == "tanh"; }
 };
 
-/// Their parameters and arguments, in the order of the struct.
+/// The op's parameters and arguments, in the order of the struct.
 #define ANYACCEL_TRANSFORMER_GIVEN                                                                \
   const Tensor &input, const OptionalTensor &attention_mask, const Tensor &attn_qkvw,             \
       const Tensor &attn_qkvb, const Tensor &attn_ow, const Tensor &attn_ob,                      \
@@ -43,31 +43,31 @@ struct TransformerArguments {
       pre_layer_norm, attn_dropout_checkpoint, normalize_invertible, gelu_checkpoint,              \
       stochastic_mode, gelu_approximate
 
-/// What the forward pass keeps for the backward pass: DeepSpeed's names. What an option drops is
-/// empty.
+/// Tensors that the forward pass keeps for the backward pass, with DeepSpeed's names. Tensors that
+/// an option drops are empty.
 ///
 /// With pre_layer_norm: inp_norm = norm(input), add_res = input + attention, ff1_inp =
-/// norm(add_res). Without: add_res = input + attention, ff1_inp = norm(add_res), inp_norm = what
-/// the last norm was given. attn_stats is [batch, heads, length, 2], the two norms' stats are
-/// [batch * length, 2] (mean, 1 / deviation).
+/// norm(add_res). Without: add_res = input + attention, ff1_inp = norm(add_res), inp_norm = input
+/// of the last norm. attn_stats is [batch, heads, length, 2]. The stats of the two norms have one
+/// row (mean, 1 / deviation) per token.
 struct TransformerKept {
   Tensor inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp, attn_norm_stats,
       norm_stats;
 };
 using TransformerForward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
                                       Tensor, Tensor, Tensor, Tensor>;
-/// Of the input and of the twelve parameters.
+/// Gradients of the input and of the twelve parameters.
 using TransformerBackward = std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor,
                                        Tensor, Tensor, Tensor, Tensor, Tensor, Tensor>;
 
-/// Types, dimensions and options; what meta tensors can be asked too.
+/// Checks dtypes, dimensions and options. Also works for meta tensors.
 void check_transformer(const TransformerArguments& arguments);
-/// Sizes, and that all lie where the input does.
+/// Checks sizes, and that all tensors are on the input's device.
 void check_transformer_sizes(const TransformerArguments& arguments);
-/// The same, in host memory.
+/// The same for host memory.
 void check_transformer_on_host(const TransformerArguments& arguments);
 
-/// What the backward pass is given beside the arguments.
+/// Checks the additional arguments of the backward pass.
 void check_transformer_kept(const TransformerArguments& arguments, const Tensor& grad_out,
                             const Tensor& output, const TransformerKept& kept);
 

@@ -1,19 +1,19 @@
-// The layer's backward pass: the forward pass's steps in reverse, with masks of dropouts drawn
-// again from the seed.
+// The layer's backward pass: the steps of the forward pass in reverse, with the dropout masks
+// regenerated from the seed.
 #include "ATen/ops/from_blob.h"
 #include "ops/transformer/layer.h"
 
 namespace anyaccel::ops {
 namespace {
 
-/// Sums over rows: each task has its own, so that the result does not depend on which thread did
-/// it.
+/// Sums over rows. Each task has its own partial sums, so the result does not depend on the
+/// assignment of tasks to threads.
 template <typename S>
 class RowSums {
  public:
   using Real = typename RealOf<S>::type;
 
-  /// `parts` sums of `columns` each.
+  /// Creates `parts` sums of `columns` elements each.
   RowSums(const Layer<S>& layer, std::int64_t parts, std::int64_t columns)
       : layer_(layer),
         tasks_((layer.rows + rows_of_task(layer.rows, columns) - 1) /
@@ -24,7 +24,7 @@ class RowSums {
       std::fill_n(of(task), parts * columns, Real{0});
   }
   Real* of(std::int64_t task) const { return memory_.of(task); }
-  /// What all tasks' sums of a part come to; theirs are no more afterwards.
+  /// Returns the sum of all tasks' partial sums of a part. Overwrites the partial sums.
   Tensor take(std::int64_t part) const {
     Real* const all = of(0) + part * columns_;
     for (std::int64_t task = 1; task < tasks_; ++task)
@@ -40,15 +40,15 @@ class RowSums {
   ThreadMemory<Real> memory_;
 };
 
-/// The gradients of the four weights, in one piece of memory that the last of them frees. When
-/// large pieces are freed one by one, malloc gives them back to the system, and fetches them anew
-/// page by page; from one piece it learns how much to keep.
+/// The gradients of the four weights, in one block of memory. When large blocks are freed one by
+/// one, malloc returns them to the system and later faults them in again page by page. One block of
+/// the total size raises malloc's threshold for that.
 class WeightGrads {
  public:
   explicit WeightGrads(const TransformerArguments& g) {
     std::int64_t all = 0;
     for (const Tensor* weight : {&g.attn_qkvw, &g.attn_ow, &g.inter_w, &g.output_w}) {
-      // One that is dropped at once must not stay because of the others.
+      // With one block, a gradient that is released early would be kept alive by the others.
       if (!weight->requires_grad()) return;
       all += padded(*weight);
     }
@@ -63,7 +63,7 @@ class WeightGrads {
   }
 
  private:
-  static constexpr std::int64_t max_bytes = 32 << 20;  ///< malloc keeps nothing larger than that
+  static constexpr std::int64_t max_bytes = 32 << 20;  ///< the largest block that malloc keeps
   static std::int64_t padded(const Tensor& weight) { return (weight.numel() + 63) / 64 * 64; }
 
   Tensor block_;
@@ -87,7 +87,7 @@ void attention_grad(const Layer<S>& layer, const TransformerKept& kept, const Te
                      dim = layer.head_dim;
   const S* const from = read<S>(kept.qkv);
   const S* const grads = read<S>(grad_out);
-  // The kernel writes to neither of these two.
+  // The kernel does not write to these two.
   S* const out = const_cast<S*>(read<S>(kept.attn_out));
   Real* const stats = const_cast<Real*>(read<Real>(kept.attn_stats));
   S* const to = write<S>(grad_qkv);
@@ -147,8 +147,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_out = grad_output.contiguous().view({rows, hidden});
   WeightGrads weight_grads(g);
 
-  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second
-  // product.
+  // Gradients of the sum before the last norm, or of the output itself, and of the feed-forward
+  // part's second product.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const RowSums<S> last_sums(layer, 3, hidden);
@@ -179,7 +179,8 @@ TransformerBackward backward_as(const TransformerArguments& g, const Tensor& gra
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply_back(layer, grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Of the sum before the norm behind the attention, and of the attention's output product.
+  // Gradients of the sum before the norm after the attention, and of the attention's output
+  // product.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const RowSums<S> middle_sums(layer, 3, hidden);
   norm_grads(layer, middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped),

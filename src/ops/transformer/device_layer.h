@@ -1,10 +1,10 @@
-// The transformer layer for tensors in a device's memory: large products by torch, the rest as
-// launches of device_rows.h and of kernels/cuda. Included by register_cuda.h, and by a test that
-// runs the launches on the host.
+// The transformer layer on device memory: torch computes large products, and the rest are launches
+// of kernels/transformer/device_rows.h and kernels/attention. Included by schema_cuda.h, and by a
+// test that runs the launches on the host.
 //
-// The steps, what is kept and what is null are those of forward.cpp and backward.cpp. Temporary
-// tensors are freed when they are still to be used: torch's allocator gives their memory to later
-// work of the same stream only.
+// The steps, the kept tensors and the null tensors are those of forward.cpp and backward.cpp.
+// Temporary tensors are freed before the kernels have run, which is safe: torch's allocator reuses
+// their memory only for later work on the same stream.
 #pragma once
 
 #include "kernels/transformer/device_rows.h"
@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// The arguments as a device's kernels take them.
+/// The arguments in the form that device kernels take.
 template <typename S>
 struct DeviceLayer : LayerArguments {
   using Real = typename RealOf<S>::type;
@@ -27,12 +27,12 @@ struct DeviceLayer : LayerArguments {
   Tensor heads_of(const Tensor& qkv, std::int64_t which) const {
     return qkv.view({batch, length, 3, g.heads, head_dim}).select(2, which).transpose(1, 2);
   }
-  /// Rows of [rows, hidden] in the same way.
+  /// The same for rows of [rows, hidden].
   Tensor heads_of(const Tensor& all) const {
     return all.view({batch, length, g.heads, head_dim}).transpose(1, 2);
   }
 
-  /// What attention reads in both directions.
+  /// Sets the inputs of attention in both directions.
   void give(AttentionTensors<Real>& tensors, const Tensor& qkv) const {
     auto& launch = tensors.launch;
     launch.q = tensors.reads(heads_of(qkv, 0));
@@ -52,8 +52,8 @@ struct DeviceLayer : LayerArguments {
     check_launch(where, device_add_norm(pass, rows, stream));
   }
 
-  /// The gradients of a norm's weight and shift, and of the bias before it; the first two where
-  /// there is a norm.
+  /// Gradients of a norm's weight and shift, and of the bias before the norm. Without a norm, only
+  /// the last one is set.
   std::array<Tensor, 3> norm_grad(const NormGrad<S>& pass) const {
     const Tensor parts = reals({norm_parts(rows).count, 3, hidden});
     check_launch(where, device_norm_grad(pass, rows, write<Real>(parts), stream));
@@ -67,7 +67,7 @@ struct DeviceLayer : LayerArguments {
     return out;
   }
 
-  /// The sums of columns that launch(parts) makes parts of.
+  /// Sums the columns of the parts that launch(parts) computes.
   template <typename Launch>
   Tensor column_sums(std::int64_t columns, const Launch& launch) const {
     const Tensor parts = reals({column_parts(rows).count, columns});
@@ -104,7 +104,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   attention.launch.stats = write<Real>(kept.attn_stats);
   attention.forward(layer.where, stream);
 
-  // The output's memory holds products until it is written.
+  // The output's memory holds products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply(product, kept.attn_out, g.attn_ow.t());
   kept.ff1_inp = layer.empty({rows, hidden});
@@ -113,7 +113,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
 
   kept.gelu_inp = layer.empty({rows, inter});
   if (keep && !g.gelu_checkpoint) kept.ff2_inp = layer.empty({rows, inter});
-  // Without gradients what the activation was given is overwritten.
+  // Without gradients, the activation overwrites its input.
   const Tensor after = kept.ff2_inp.defined() ? kept.ff2_inp
                        : keep                 ? layer.empty({rows, inter})
                                               : kept.gelu_inp;
@@ -126,7 +126,7 @@ TransformerForward device_forward_as(const TransformerArguments& g, bool keep, v
   return layer.result(out, kept, keep);
 }
 
-/// The gradients of query, key and value, in the order of memory of qkv.
+/// Gradients of query, key and value, in the memory layout of qkv.
 template <typename S>
 Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept& kept,
                              const Tensor& grad_out) {
@@ -138,7 +138,7 @@ Tensor device_attention_grad(const DeviceLayer<S>& layer, const TransformerKept&
   layer.give(attention, kept.qkv);
   launch.grad = attention.reads(layer.heads_of(grad_out));
   launch.out = attention.writes(layer.heads_of(kept.attn_out));
-  // The kernels write to neither of these two.
+  // The kernels do not write to these two.
   launch.stats = const_cast<Real*>(read<Real>(kept.attn_stats));
   launch.delta = write<Real>(delta);
   launch.dq = attention.writes(layer.heads_of(grad_qkv, 0));
@@ -163,8 +163,8 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
     return out;
   };
 
-  // Of the sum before the last norm, or of the output itself, and of the feed-forward part's second
-  // product.
+  // Gradients of the sum before the last norm, or of the output itself, and of the feed-forward
+  // part's second product.
   const Tensor grad_sum = pre ? Tensor() : layer.empty({rows, hidden});
   const Tensor dropped = drops ? layer.empty({rows, hidden}) : Tensor();
   const auto last_sums =
@@ -185,7 +185,8 @@ TransformerBackward device_backward_as(const TransformerArguments& g, const Tens
   const Tensor grad_ff1 = pre ? layer.empty({rows, hidden}) : grad_sum;
   multiply(grad_ff1, grad_inter, g.inter_w, !pre);
 
-  // Of the sum before the norm behind the attention, and of the attention's output product.
+  // Gradients of the sum before the norm after the attention, and of the attention's output
+  // product.
   const Tensor grad_residual = layer.empty({layer.batch, layer.length, hidden});
   const auto middle_sums =
       layer.norm_grad(middle_norm_grad<S>(layer, kept, grad_ff1, grad_out, grad_residual, dropped));

@@ -8,15 +8,14 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Rows of the feed-forward part that go through it together, twice as many in 16 bits: what lies
-/// between its products stays in the cache.
+/// Rows per chunk of the feed-forward part, twice as many for 16-bit types. Intermediate results of
+/// a chunk stay in the cache.
 constexpr std::int64_t chunk_rows = 512;
-/// Shorter ones are done before torch's operation has begun.
+/// For shorter sequences, the overhead of torch's operation exceeds the computation.
 constexpr std::int64_t torch_length = 64;
 
-/// Torch's kernel for bfloat16 multiplies in the processor's tiles of it, the kernels here in
-/// float32: without those, or where the backward pass wants the softmax's sums or there is dropout,
-/// the kernels here are used.
+/// Torch's bfloat16 kernel uses AMX tiles, while our kernels multiply in float32. Our kernels are
+/// used without AMX, with dropout, or if the backward pass needs the softmax's sums.
 template <typename S>
 bool by_torch(const Layer<S>& layer, bool keep) {
   if constexpr (!std::is_same_v<S, Bf16>) return false;
@@ -94,12 +93,11 @@ void norm_rows(const Layer<S>& layer, const AddNorm<S>& pass, std::int64_t first
                 });
 }
 
-/// Inverting a norm divides by its weight.
+/// Inverting a norm divides by its weight, so no weight may be 0.
 void check_invertible(const char* name, const Tensor& weight) {
   if (weight.numel() && at::min(at::abs(weight)).item<double>() == 0)
-    fail_argument("transformer_layer",
-                  std::string("normalize_invertible wants to divide by ") + name, "a weight of 0",
-                  "weights other than 0", "leave normalize_invertible off");
+    fail_argument("transformer_layer", std::string("normalize_invertible cannot divide by ") + name,
+                  "a weight of 0", "weights other than 0", "disable normalize_invertible");
 }
 
 template <typename S>
@@ -131,7 +129,7 @@ TransformerForward forward_as(const TransformerArguments& g, bool keep) {
     attention(layer, kept.qkv, kept.attn_out, kept.attn_stats);
   }
 
-  // The output's memory holds products until it is written.
+  // The output's memory holds products until the output is written.
   const Tensor product = out.view({rows, hidden});
   multiply_weight(layer, product, kept.attn_out, g.attn_ow);
   kept.ff1_inp = layer.empty({rows, hidden});

@@ -1,5 +1,5 @@
-// What both directions of the layer share on the host: memory, threads, products. Included by
-// forward.cpp and backward.cpp alone.
+// Shared by both directions of the layer on the host: memory, threading, products. Included only by
+// forward.cpp and backward.cpp.
 #pragma once
 
 #include <limits>
@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Aligned memory of each thread.
+/// Aligned memory for each thread.
 template <typename T>
 class ThreadMemory {
  public:
@@ -36,14 +36,15 @@ class ThreadMemory {
 
 constexpr std::int64_t elements_of_task = 8192;
 
-/// Rows of a task: follows from the sizes alone, so that sums over rows do not depend on threads.
+/// Rows per task. Depends on the sizes only, so sums over rows do not depend on the number of
+/// threads.
 inline std::int64_t rows_of_task(std::int64_t rows, std::int64_t columns) {
   const std::int64_t enough =
       std::max<std::int64_t>(1, elements_of_task / std::max<std::int64_t>(1, columns));
   return std::max(enough, (rows + 63) / 64);
 }
 
-/// Calls function(begin, end, thread, task) for all rows.
+/// Calls function(begin, end, thread, task) for ranges that cover all rows.
 template <typename Function>
 void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& function) {
   const std::int64_t each = rows_of_task(rows, columns);
@@ -53,7 +54,7 @@ void parallel_rows(std::int64_t rows, std::int64_t columns, const Function& func
                  });
 }
 
-/// The arguments as the host's kernels take them.
+/// The arguments in the form that host kernels take.
 template <typename S>
 struct Layer : LayerArguments {
   using Real = typename RealOf<S>::type;
@@ -69,12 +70,11 @@ struct Layer : LayerArguments {
   }
 
   std::int64_t heads() const { return batch * g.heads; }
-  /// Whether the attention reads heads where they are, or copies of them that are padded or of
-  /// another type.
+  /// Whether attention reads heads in place, or padded or converted copies of them.
   bool in_place() const { return std::is_same_v<S, Real> && head_dim % 16 == 0; }
   std::int64_t padded_dim() const { return std::max<std::int64_t>(16, (head_dim + 15) / 16 * 16); }
 
-  /// What all heads have in common with head `index`; q, k, v and out are missing.
+  /// Describes head `index`, except for q, k, v and out.
   FullAttention<Real> head(std::int64_t index, Real* stats) const {
     FullAttention<Real> h{};
     h.length = length;
@@ -107,7 +107,7 @@ void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   }
 }
 
-/// The way back.
+/// The reverse of gather().
 template <typename S, typename Real>
 void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
   const std::int64_t padded = layer.padded_dim();
@@ -115,12 +115,12 @@ void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
     narrow(layer.isa, from + i * padded, layer.head_dim, to + i * row);
 }
 
-/// A product of few rows, and whether it is one that the kernels here do.
+/// Describes a product of few rows; nothing if our kernels are not used for it.
 template <typename S>
 std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weight) {
   if constexpr (std::is_same_v<S, float>) {
     const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
-    // Measured on x86 alone.
+    // Measured on x86 only.
     const bool fast = layer.isa == Isa::avx512 || layer.isa == Isa::avx2;
     if (fast && layer.rows > 0 && layer.rows <= max_skinny_rows &&
         outputs % skinny_gemm_outputs == 0 && inputs % skinny_gemm_outputs == 0 &&
@@ -130,7 +130,7 @@ std::optional<SkinnyGemm> skinny_gemm(const Layer<S>& layer, const Tensor& weigh
   return std::nullopt;
 }
 
-/// product = from weight^T; false, and nothing done, where the kernels here are not the fastest.
+/// product = from weight^T. Returns false without computing if our kernels are not the fastest.
 template <typename S>
 bool multiply_few(const Layer<S>& layer, const Tensor& product, const Tensor& from,
                   const Tensor& weight, const Tensor& bias = {}) {

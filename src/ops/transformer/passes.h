@@ -1,5 +1,5 @@
-// What both directions of the layer share, on the host and on devices: arguments, sizes, what the
-// norms are given, what is kept.
+// Shared by both directions of the layer, on the host and on devices: arguments, sizes, inputs of
+// the norms, kept tensors.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Memory of a contiguous tensor; null where there is none.
+/// Memory of a contiguous tensor; null if the tensor is undefined.
 template <typename S>
 const S* read(const Tensor& tensor) {
   return tensor.defined() ? static_cast<const S*>(tensor.const_data_ptr()) : nullptr;
@@ -33,7 +33,7 @@ inline Dropout dropout_of(double ratio, std::int64_t seed, std::uint64_t which) 
   return out;
 }
 
-/// The layer's sizes, its arguments as contiguous memory, and its dropouts.
+/// The layer's sizes, contiguous arguments, and dropouts.
 struct LayerArguments {
   explicit LayerArguments(const TransformerArguments& arguments)
       : g(arguments),
@@ -56,22 +56,22 @@ struct LayerArguments {
         out_drop(dropout_of(g.hidden_dropout, g.seed, 3)) {}
 
   Tensor empty(at::IntArrayRef sizes) const { return ops::empty(sizes, g.input.options()); }
-  /// Of the arithmetic's type.
+  /// An uninitialized tensor in the arithmetic's dtype.
   Tensor reals(at::IntArrayRef sizes) const {
     return ops::empty(sizes, g.input.options().dtype(real_type()));
   }
   at::ScalarType real_type() const {
     return g.input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
-  /// Of the scores.
+  /// Scale of the attention scores.
   double attention_scale() const {
     return 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, head_dim)));
   }
-  /// Whether the sums that norms are given are kept, not their results alone.
+  /// Whether the inputs of the norms are kept in addition to their results.
   bool keeps_sums(bool keep) const { return keep && !g.normalize_invertible; }
 
-  /// What the forward pass begins with: memory for the sums of attention and norms, and for a
-  /// norm's result or what it is given.
+  /// Allocates what the forward pass starts with: the sums of attention and norms, and a norm's
+  /// result or input.
   TransformerKept begin(bool keep) const {
     TransformerKept kept;
     if (keep) {
@@ -83,7 +83,7 @@ struct LayerArguments {
     return kept;
   }
 
-  /// What the forward pass gives: what is not kept is empty.
+  /// The results of the forward pass. Tensors that are not kept are empty.
   TransformerForward result(const Tensor& out, TransformerKept kept, bool keep) const {
     if (!keep) kept = TransformerKept();
     if (!keeps_sums(keep)) kept.add_res = Tensor();
@@ -112,8 +112,8 @@ struct LayerArguments {
   Dropout attn_drop, attn_out_drop, out_drop;
 };
 
-// What the norms are given, in both directions: the one in front (with pre_layer_norm), the one
-// behind the attention, and the last one, which with pre_layer_norm is a sum alone.
+// Inputs of the norms in both directions: the first one (with pre_layer_norm), the one after the
+// attention, and the last one, which is only a sum with pre_layer_norm.
 
 template <typename S>
 AddNorm<S> norm_pass(const LayerArguments& layer) {
@@ -150,7 +150,7 @@ AddNorm<S> middle_norm(const LayerArguments& layer, const TransformerKept& kept,
   return out;
 }
 
-/// `product` may be the memory of `to`.
+/// `product` and `to` may share memory.
 template <typename S>
 AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, bool keep,
                      const Tensor& product, const Tensor& to) {
@@ -168,7 +168,7 @@ AddNorm<S> last_norm(const LayerArguments& layer, const TransformerKept& kept, b
   return out;
 }
 
-/// `grad_sum` with a norm, `dropped` with a dropout.
+/// `grad_sum` is used with a norm, `dropped` with dropout.
 template <typename S>
 NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
                            const Tensor& output, const Tensor& grad, const Tensor& grad_sum,
@@ -188,7 +188,7 @@ NormGrad<S> last_norm_grad(const LayerArguments& layer, const TransformerKept& k
   return out;
 }
 
-/// `plus`: the output's gradient, which with pre_layer_norm goes by the feed-forward part.
+/// `plus` is the output's gradient, which with pre_layer_norm bypasses the feed-forward part.
 template <typename S>
 NormGrad<S> middle_norm_grad(const LayerArguments& layer, const TransformerKept& kept,
                              const Tensor& grad, const Tensor& plus, const Tensor& grad_sum,
@@ -224,7 +224,7 @@ NormGrad<S> first_norm_grad(const LayerArguments& layer, const TransformerKept& 
   return out;
 }
 
-/// product = a b, or product += a b.
+/// product = a b, or product += a b with `add`.
 inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bool add = false) {
   Tensor out = product;
   if (add)
@@ -233,7 +233,7 @@ inline void multiply(const Tensor& product, const Tensor& a, const Tensor& b, bo
     at::mm_out(out, a, b);
 }
 
-/// Calls function<S>() for the type of the input.
+/// Calls function(S{}) for the input's element type S.
 template <typename Function>
 auto for_type(const TransformerArguments& arguments, const Function& function) {
   switch (arguments.input.scalar_type()) {

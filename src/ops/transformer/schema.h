@@ -1,5 +1,5 @@
 // Registers torch.ops.anyaccel.<ANYACCEL_TRANSFORMER_NAME>, a transformer layer, and its two
-// directions: schemas, meta kernels, autograd. Included by an op's register.cpp alone.
+// directions: schemas, meta kernels, autograd. Included only by an op's register.cpp.
 #include <array>
 #include <vector>
 
@@ -106,7 +106,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
     static const auto op = find<ForwardOp>("anyaccel::_" ANYACCEL_TRANSFORMER_NAME "_forward");
     auto [output, inp_norm, qkv, attn_stats, attn_out, add_res, ff1_inp, gelu_inp, ff2_inp,
           attn_norm_stats, norm_stats] = op.call(PASSED, true);
-    // What inverting the norms makes superfluous is not kept alive.
+    // With invertible norms, do not keep tensors alive that can be reconstructed.
     const bool invertible = normalize_invertible;
     context->save_for_backward(
         {pre_layer_norm && invertible ? inp_norm.view_symint(input.sym_sizes()) : input,
@@ -174,7 +174,7 @@ class LayerFunction : public torch::autograd::Function<LayerFunction> {
 Tensor layer_autograd(GIVEN) {
   const bool enabled = c10::GradMode::is_enabled();
   if (enabled && attention_mask && attention_mask->defined() && attention_mask->requires_grad())
-    fail_argument("transformer_layer", "attention_mask wants a gradient",
+    fail_argument("transformer_layer", "attention_mask requires a gradient",
                   attention_mask->toString(), "a mask without requires_grad");
   bool wanted = false;
   for (const Tensor* tensor :
@@ -226,7 +226,7 @@ TORCH_LIBRARY_FRAGMENT(anyaccel, m) {
         dropout_mask);
 }
 
-// What is called by users is the same on every device: its first half.
+// The public op is the same on every device: it calls the forward op.
 TORCH_LIBRARY_IMPL(anyaccel, CompositeExplicitAutograd, m) {
   m.impl(ANYACCEL_TRANSFORMER_NAME, layer);
 }

@@ -22,7 +22,7 @@ void check_rotation(const char* where, const Rotation& rotation, std::int64_t di
                   "a positive number");
 }
 
-/// One head's numbers from one place to another, rotated where `cosines` is there.
+/// Copies one head's elements, rotated if `cosines` is not null.
 template <typename T>
 void move_head(const T* from, T* to, std::int64_t dim, const Rotation& rotation,
                const float* cosines, const float* sines) {
@@ -47,7 +47,8 @@ struct Heads {
   const RotationTables* tables;
 };
 
-/// Queries to [batch, heads, tokens, dim], keys and values to their places in the cache.
+/// Copies queries to [batch, heads, tokens, dim], and keys and values to their positions in the
+/// cache.
 template <typename T>
 void part_heads(const Heads& h, const T* from, T* query, const Tensor& keys, const Tensor& values) {
   const std::int64_t row = (h.heads + 2 * h.kv_heads) * h.dim, half = h.rotation.dims / 2;
@@ -82,16 +83,16 @@ Heads heads_of(const ContextArguments& g) {
   const Tensor& x = g.query_key_value;
   const std::int64_t kv_heads = g.num_kv > 0 ? g.num_kv : g.heads, all = g.heads + 2 * kv_heads;
   if (x.dim() != 3 || g.heads < 1 || x.size(2) % all != 0 || g.heads % kv_heads != 0)
-    fail_argument(where, "queries, keys and values do not fit",
-                  c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " of keys"),
-                  "[batch, tokens, (heads + 2 * heads of keys) * head dim], and heads a multiple "
-                  "of those of keys");
+    fail_argument(where, "queries, keys and values have the wrong shape",
+                  c10::str(words(x), " for ", g.heads, " heads and ", kv_heads, " key heads"),
+                  "[batch, tokens, (heads + 2 * key heads) * head dim], and heads a multiple of "
+                  "key heads");
   element_of(where, "query_key_value", x);
   check_rotation(where, g.rotation, x.size(2) / all);
   return {x.size(0), x.size(1), g.heads, kv_heads, x.size(2) / all, 0, g.rotation, nullptr};
 }
 
-/// What is hidden and added as scaled_dot_product_attention() takes it: undefined for nothing.
+/// The mask and bias for scaled_dot_product_attention(); undefined if there is none.
 Tensor attention_bias(const ContextArguments& g, const Heads& h, std::int64_t keys,
                       const Tensor& query) {
   const Tensor bias =
@@ -109,13 +110,13 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& g) {
   const Tensor x = g.query_key_value.contiguous();
   Workspace& workspace = Workspace::instance();
   const std::lock_guard lock(workspace.mutex());
-  // An encoder's pass has no past, and is no other with a single token.
+  // Several tokens are a prompt. An encoder's pass has no past, so one token is a prompt as well.
   const bool prompt = h.tokens != 1 || !g.hiding.triangular;
   if (prompt) workspace.set_tokens(h.tokens);
   const std::int64_t keys = workspace.tokens();
   if (!prompt && keys < 1)
-    fail_argument(where, "a word has nothing in front of it", "none",
-                  "a prompt of one token or more before it");
+    fail_argument(where, "the workspace contains no prompt", "no tokens",
+                  "a prompt of one or more tokens first");
   h.first = prompt ? 0 : keys - 1;
   if (h.rotation.dims > 0) workspace.rotation().reach(h.rotation.dims, h.rotation.theta, keys);
   h.tables = &workspace.rotation();
@@ -150,7 +151,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments
   const auto batch = x.sym_size(0), tokens = x.sym_size(1),
              dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
   const std::lock_guard lock(Workspace::instance().mutex());
-  // A word behind a prompt: how many there are is known to the workspace alone.
+  // For a token after a prompt, only the workspace knows the number of keys.
   const auto keys =
       tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
   const std::int64_t most = Workspace::instance().max_tokens();
@@ -166,7 +167,7 @@ std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const
   constexpr const char* where = "apply_rotary_pos_emb";
   if (query.dim() != 3 || heads < 1 || query.size(2) % heads != 0 || query.sizes() != key.sizes() ||
       query.scalar_type() != key.scalar_type() || offset < 0)
-    fail_argument(where, "query and key do not fit",
+    fail_argument(where, "query and key have the wrong shape or dtype, or the offset is negative",
                   c10::str(words(query), " and ", words(key), " for ", heads, " heads"),
                   "[batch, tokens, heads * head dim] for both, and an offset of 0 or more");
   const std::int64_t dim = query.size(2) / heads, tokens = query.size(1);
@@ -208,9 +209,9 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
       fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"),
-                    "a pass of a prompt before");
+                    "a prompt first");
     for (const Tensor& whole : {cache.keys, cache.values}) {
-      // From the last entry: a source is never behind what is made of it.
+      // Starts at the last entry, so that no source is overwritten before it is copied.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)
         if (to / repeats != to)
           whole.select(0, to)

@@ -1,4 +1,5 @@
-// Attention of an injected layer with the workspace's keys and values, and what moves heads about.
+// Attention of an injected layer over the workspace's keys and values, and functions that copy
+// heads.
 #pragma once
 
 #include <tuple>
@@ -9,7 +10,7 @@
 namespace anyaccel::ops {
 
 struct Rotation {
-  std::int64_t dims;  ///< rotated ones of a head; none where not positive
+  std::int64_t dims;  ///< rotated dimensions of a head; none if not positive
   bool half, every_two;
   double theta;
 };
@@ -26,16 +27,17 @@ struct ContextArguments {
   const OptionalTensor& alibi;
 };
 
-/// The context [batch, tokens, heads * dim], and this layer's keys and values so far, as views of
-/// the workspace.
+/// Returns the context [batch, tokens, heads * dim], and this layer's keys and values so far as
+/// views of the workspace.
 std::tuple<Tensor, Tensor, Tensor> softmax_context(const ContextArguments& arguments);
 std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments& arguments);
 
-/// Query and key [batch, tokens, heads * dim], rotated as tokens at `offset` and behind.
+/// Rotates query and key [batch, tokens, heads * dim] as tokens at positions `offset` and later.
 std::tuple<Tensor, Tensor> rotated(const Tensor& query, const Tensor& key, const Rotation& rotation,
                                    std::int64_t offset, std::int64_t heads);
 
-/// Each entry `repeats` times, of all layers of that dtype: keys and values by turns.
+/// Repeats each batch entry `repeats` times in all layers. Returns views of each layer's keys and
+/// values, alternating.
 std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats,
                                  at::ScalarType dtype);
 

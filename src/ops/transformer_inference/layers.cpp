@@ -14,7 +14,7 @@
 namespace anyaccel::ops {
 namespace {
 
-/// At least float32.
+/// Converts to at least float32.
 Tensor wide(const Tensor& x) { return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat); }
 
 Tensor wide_sum(const Tensor& x, const OptionalTensor& bias, const Tensor& residual) {
@@ -65,11 +65,12 @@ Tensor dequantize(const Tensor& weight, const Tensor& scale, std::int64_t groups
                   at::ScalarType dtype) {
   constexpr const char* where = "dequantize";
   if (weight.scalar_type() != at::kChar || weight.dim() != 2)
-    fail_argument(where, "the weights do not fit", words(weight), "int8 [outputs, inputs]");
+    fail_argument(where, "the weights have the wrong shape or dtype", words(weight),
+                  "int8 [outputs, inputs]");
   if (groups < 1 || weight.sym_size(0) % groups != 0 || scale.sym_numel() < groups)
-    fail_argument(where, "the groups do not fit",
+    fail_argument(where, "the groups do not match the scales or the weights",
                   c10::str(groups, " groups, scales ", words(scale), ", weights ", words(weight)),
-                  "a scale for each group, and groups of as many rows each");
+                  "a scale for each group, and groups of equal size");
   const Tensor rows =
       weight.reshape_symint({groups, weight.sym_size(0) / groups, weight.sym_size(1)})
           .to(at::kFloat);
@@ -87,9 +88,9 @@ Tensor product(const char* where, const Tensor& x, const GivenMatrix& matrix,
   const Tensor inputs_first = matrix.int8 || matrix.transposed ? weight.t() : weight;
   if (x.dim() < 1 || weight.dim() != 2 || x.sym_size(-1) != inputs_first.sym_size(0) ||
       x.scalar_type() != weight.scalar_type())
-    fail_argument(where, "activations and weights do not fit",
+    fail_argument(where, "the shapes or dtypes of activations and weights do not match",
                   c10::str(words(x), " and ", words(weight)),
-                  "one dtype, and as many channels as the weights have inputs");
+                  "one dtype, and as many channels as weight inputs");
   if (takes_skinny_gemm(x, weight, matrix.int8 || matrix.transposed)) {
     const Tensor out = skinny_gemm(x, weight, matrix.int8 || matrix.transposed);
     return bias && bias->defined() ? (wide(out) + *bias).to(x.scalar_type()) : out;
@@ -106,8 +107,7 @@ Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias,
   const Tensor sum = bias && bias->defined() ? wide(x) + *bias : wide(x);
   const auto gated = [&](auto function) {
     if (x.sym_size(-1) % 2 != 0)
-      fail_argument(where, "the channels do not split into two halves", words(x),
-                    "an even number of channels");
+      fail_argument(where, "the number of channels is odd", words(x), "an even number of channels");
     const auto half = sum.sym_size(-1) / 2;
     return (sum.slice_symint(-1, 0, half) * function(sum.slice_symint(-1, half)))
         .to(x.scalar_type());
@@ -118,8 +118,7 @@ Tensor activate(const char* where, const Tensor& x, const OptionalTensor& bias,
     case Activation::gated_gelu: return gated([](const Tensor& gate) { return at::gelu(gate); });
     case Activation::gated_silu: return gated([](const Tensor& gate) { return at::silu(gate); });
   }
-  fail_argument(where, "there is no such activation",
-                std::to_string(static_cast<std::int64_t>(activation)),
+  fail_argument(where, "unknown activation", std::to_string(static_cast<std::int64_t>(activation)),
                 "1 (gelu), 2 (relu), 3 (gated gelu) or 4 (gated silu)");
 }
 

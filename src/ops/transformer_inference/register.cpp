@@ -1,5 +1,5 @@
-// Registers torch.ops.anyaccel.transformer_inference_*. What is made of torch's operations has no
-// kernels of its own: every device, shapes alone and autograd are theirs.
+// Registers torch.ops.anyaccel.transformer_inference_*. Ops that consist of torch's operations need
+// no kernels of their own: torch provides every device, meta tensors and autograd.
 #include "ATen/ops/constant_pad_nd.h"
 #include "ATen/ops/matmul.h"
 #include "ops/shared/host_tensors.h"
@@ -124,7 +124,7 @@ void moe_res_matmul(const Tensor& residual, const Tensor& coef, const Tensor& ou
   } else if (coef.dim() == output.dim() && coef.sym_size(-1) == 2) {
     first = coef.slice(-1, 0, 1), second = coef.slice(-1, 1, 2);
   } else {
-    fail_argument(where, "the coefficients do not fit", words(coef),
+    fail_argument(where, "the coefficients have the wrong shape", words(coef),
                   c10::str("[.., ", 2 * hidden, "], or two for each token of ", words(output)));
   }
   const auto type = output.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -133,7 +133,7 @@ void moe_res_matmul(const Tensor& residual, const Tensor& coef, const Tensor& ou
 
 Tensor einsum_sec_sm_ecm(const Tensor& q, const Tensor& w) {
   if (q.dim() != 3 || w.dim() != 2 || q.sym_size(0) != w.sym_size(0))
-    fail_argument("einsum_sec_sm_ecm", "the tensors do not fit",
+    fail_argument("einsum_sec_sm_ecm", "the shapes of the tensors do not match",
                   c10::str(words(q), " and ", words(w)),
                   "[tokens, experts, capacity] and [tokens, channels]");
   return at::matmul(q.permute({1, 2, 0}), w);
@@ -144,13 +144,13 @@ c10::SymInt padded_head_size(const c10::SymInt& size) {
   return size < 32 ? 32 : size < 64 ? 64 : 128;
 }
 
-constexpr int64_t padded_keys = 128;  // as DeepSpeed's attention of diffusers takes them
+constexpr int64_t padded_keys = 128;  // fixed by DeepSpeed's attention for diffusers
 
-/// [batch, heads, tokens, dim] with zeros behind.
+/// Pads to [batch, heads, tokens, dim] with zeros at the end.
 Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens,
               const c10::SymInt& dim) {
   if (x.dim() != 4 || x.sym_size(2) > tokens || x.sym_size(3) > dim)
-    fail_argument(where, "the heads do not fit", words(x),
+    fail_argument(where, "the heads have the wrong shape or are too large", words(x),
                   c10::str("[batch, heads, at most ", tokens, ", at most ", dim, "]"));
   return at::constant_pad_nd_symint(x, {0, dim - x.sym_size(3), 0, tokens - x.sym_size(2)}, 0)
       .contiguous();
@@ -159,7 +159,7 @@ Tensor padded(const char* where, const Tensor& x, const c10::SymInt& tokens,
 Three add_padding(const Tensor& query, const Tensor& key, const Tensor& value) {
   constexpr const char* where = "add_padding";
   if (query.dim() != 4)
-    fail_argument(where, "the query does not fit", words(query),
+    fail_argument(where, "the query has the wrong shape", words(query),
                   "[batch, heads, tokens, head dim]");
   const c10::SymInt dim = padded_head_size(query.sym_size(3));
   return {padded(where, query, query.sym_size(2), dim), padded(where, key, padded_keys, dim),
@@ -171,7 +171,7 @@ Three pad_transform(const Tensor& query, const Tensor& key, const Tensor& value,
   constexpr const char* where = "pad_transform";
   const auto head = [&](const Tensor& x, bool of_keys) {
     if (x.dim() != 3 || heads < 1 || x.sym_size(2) % heads != 0)
-      fail_argument(where, "the tensor does not fit", words(x),
+      fail_argument(where, "the tensor has the wrong shape", words(x),
                     c10::str("[batch, tokens, ", heads, " heads * head dim]"));
     const Tensor apart =
         x.reshape_symint({x.sym_size(0), x.sym_size(1), heads, x.sym_size(2) / heads})
@@ -189,7 +189,7 @@ Tensor linear_layer(const Tensor& input, const Tensor& weight, const OptionalTen
   const Tensor out = product(where, input, {weight, weight, false, transposed}, bias);
   if (!do_flash_attn) return out;
   if (out.dim() != 3 || num_heads < 1 || out.sym_size(2) % (3 * num_heads) != 0)
-    fail_argument(where, "there are no three times as many heads", words(out),
+    fail_argument(where, "the output does not split into query, key and value heads", words(out),
                   c10::str("[batch, tokens, 3 * ", num_heads, " heads]"));
   const c10::SymInt dim = out.sym_size(2) / (3 * num_heads),
                     wide = dim % 64 == 0 || dim == 32 ? dim : padded_head_size(dim);

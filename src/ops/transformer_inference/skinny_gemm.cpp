@@ -1,5 +1,4 @@
-// The product of few rows as an op of its own, which products of layers call where nobody wants a
-// gradient.
+// The product of few rows as a separate op, which layers call if no gradient is required.
 #include <algorithm>
 
 #include "ATen/core/dispatch/Dispatcher.h"
@@ -37,8 +36,9 @@ Tensor skinny_gemm_cpu(const Tensor& x, const Tensor& weight, bool transposed) {
   const std::int64_t inputs = weight.dim() == 2 ? weight.size(transposed ? 1 : 0) : 0;
   if (weight.dim() != 2 || !weight.is_contiguous() || x.dim() < 1 || x.size(-1) != inputs ||
       x.scalar_type() != weight.scalar_type() || inputs == 0)
-    fail_argument(where, "rows and weights do not fit", c10::str(words(x), " and ", words(weight)),
-                  "one dtype, contiguous weights, and as many channels as they have inputs");
+    fail_argument(where, "the shapes or dtypes of rows and weights do not match",
+                  c10::str(words(x), " and ", words(weight)),
+                  "one dtype, contiguous weights, and as many channels as weight inputs");
   auto sizes = x.sizes().vec();
   sizes.back() = weight.size(transposed ? 0 : 1);
   const Tensor rows = x.reshape({x.numel() / inputs, inputs}).to(at::kFloat).contiguous();

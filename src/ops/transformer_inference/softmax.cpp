@@ -13,7 +13,7 @@ namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
-/// 0 where `seen` is true, else -inf.
+/// Returns 0 where `seen` is true, otherwise -inf.
 Tensor hide_others(const Tensor& seen, const at::TensorOptions& real) {
   return at::where(seen, at::scalar_tensor(0, real), at::scalar_tensor(minus_infinity, real));
 }
@@ -27,8 +27,8 @@ Tensor added_mask(const char* where, const Tensor& mask, at::SymIntArrayRef scor
   if (added.sym_size(-1) > scores[3]) added = added.slice_symint(-1, 0, scores[3]);
   for (int i = 0; i < 4; ++i)
     if (added.dim() != 4 || (added.sym_size(i) != scores[i] && added.sym_size(i) != 1))
-      fail_argument(where, "the mask does not fit", words(mask),
-                    c10::str("[batch, keys], or what broadcasts to ", scores));
+      fail_argument(where, "the mask has the wrong shape", words(mask),
+                    c10::str("[batch, keys], or a shape that broadcasts to ", scores));
   return added;
 }
 
@@ -47,14 +47,14 @@ Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scor
     const bool each = alibi.sym_size(0) == scores[0] * heads;
     if (alibi.dim() != 3 || alibi.sym_size(1) != 1 || alibi.sym_size(2) < scores[3] ||
         (!each && alibi.sym_size(0) != heads))
-      fail_argument(where, "alibi does not fit", words(alibi),
+      fail_argument(where, "alibi has the wrong shape", words(alibi),
                     c10::str("[", scores[0] * heads, ", 1, ", scores[3], "]"));
     const Tensor all = alibi.view_symint({alibi.sym_size(0) / heads, heads, 1, alibi.sym_size(2)})
                            .slice_symint(3, 0, scores[3]);
     add(all.slice_symint(1, first_head, first_head + scores[1]).to(real.dtype().toScalarType()));
   }
   if (is_there(mask)) add(added_mask(where, *mask, scores, real));
-  // A single query is the newest: it sees all keys, whatever is triangular.
+  // A single query is the newest token, so it sees all keys even with `triangular`.
   if ((hiding.triangular && scores[2] != 1) || hiding.local_attention) {
     const auto numbers = at::TensorOptions(at::kLong).device(like.device());
     const auto queries = scores[2].guard_int(__FILE__, __LINE__),
@@ -73,7 +73,7 @@ Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const Op
                       std::int64_t ranks) {
   constexpr const char* where = "softmax";
   if (scores.dim() != 3 && scores.dim() != 4)
-    fail_argument(where, "the scores do not fit", words(scores),
+    fail_argument(where, "the scores have the wrong shape", words(scores),
                   "[batch, heads, queries, keys] or [batch, queries, keys]");
   Tensor four = scores;
   if (four.dim() == 3) four = four.unsqueeze(1);

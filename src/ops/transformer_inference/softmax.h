@@ -1,4 +1,4 @@
-// What hides scores of attention, and the softmax over the rest, in torch's operations.
+// Masking of attention scores, and the softmax over the result, with torch's operations.
 #pragma once
 
 #include "ops/transformer_inference/layers.h"
@@ -6,26 +6,27 @@
 namespace anyaccel::ops {
 
 struct Hiding {
-  bool triangular;       ///< a query sees keys up to its own place
-  bool local_attention;  ///< and only the last `window_size` of them, itself among them
+  bool triangular;       ///< a query sees keys up to its own position
+  bool local_attention;  ///< a query sees only the last `window_size` keys, including its own
   std::int64_t window_size;
 };
 
-/// Whether it is there: DeepSpeed's Python gives one element for none.
+/// Whether the tensor is present. DeepSpeed's Python passes a single element for none.
 inline bool is_there(const OptionalTensor& arguments) {
   return arguments && arguments->defined() && arguments->dim() > 1;
 }
 
-/// What is added to scores [batch, heads, queries, keys]: alibi, mask, and -inf where something is
-/// hidden; undefined where nothing is. Queries are the last of the keys. Masks are [batch, keys],
-/// or 4-dimensional and broadcast, their last dimension may be longer than the keys; added, or
-/// bool: true for what is seen. alibi is [batch * heads of all ranks, 1, keys], `first_head` the
-/// first of this rank. Masks and alibi of one dimension are none.
+/// Returns the sum that is added to scores [batch, heads, queries, keys]: alibi, the mask, and -inf
+/// for hidden keys; undefined if there is none. The queries are the last of the keys. A mask is
+/// [batch, keys] or 4-dimensional and broadcast, and its last dimension may be longer than the
+/// keys. It is added, or if bool, true means visible. alibi is [batch * heads of all ranks, 1,
+/// keys]; `first_head` is this rank's first head. Masks and alibi with one dimension count as
+/// absent.
 Tensor score_bias(const char* where, const Tensor& like, at::SymIntArrayRef scores,
                   const OptionalTensor& mask, const OptionalTensor& alibi, const Hiding& hiding,
                   std::int64_t first_head, std::int64_t ranks);
 
-/// softmax(scores * scale + bias); a query that sees nothing gives zeros.
+/// softmax(scores * scale + bias). A query that sees no keys gives zeros.
 Tensor masked_softmax(const Tensor& scores, const OptionalTensor& mask, const OptionalTensor& alibi,
                       const Hiding& hiding, double scale, std::int64_t first_head,
                       std::int64_t ranks);

@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 
 void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) {
   if (dims == rotary_dim && base == theta && wanted <= positions) return;
-  positions = 0;  // of use again only when all is there
+  positions = 0;  // invalid until everything is computed
   const std::int64_t reached = wanted > 64 ? wanted + wanted / 2 : 64;
   const std::int64_t half = dims / 2;
   cosines.resize(static_cast<std::size_t>(reached * half));
@@ -40,7 +40,7 @@ void Workspace::allocate(std::int64_t layers, std::int64_t batch, std::int64_t m
   if (layers < 1 || batch < 0 || max_tokens < 1)
     fail_argument(where, "the sizes are out of range",
                   c10::str(layers, " layers, a batch of ", batch, ", ", max_tokens, " tokens"),
-                  "1 or more of each");
+                  "1 or more layers and tokens, and a batch of 0 or more");
   layers_.assign(static_cast<std::size_t>(layers), {});
   batch_ = batch;
   max_tokens_ = max_tokens;
@@ -55,20 +55,21 @@ LayerCache& Workspace::layer(std::int64_t layer, at::IntArrayRef sizes,
   constexpr const char* where = "softmax_context";
   const std::int64_t batch = sizes[0], heads = sizes[1], tokens = sizes[2], dim = sizes[3];
   if (layer < 0 || layer >= static_cast<std::int64_t>(layers_.size()))
-    fail_argument(where, "the workspace has no such layer", std::to_string(layer),
-                  c10::str("one of ", layers_.size()), "call allocate_workspace first");
+    fail_argument(where, "the layer is out of range", std::to_string(layer),
+                  c10::str("one of ", layers_.size(), " layers"), "call allocate_workspace first");
   if (tokens > max_tokens_)
-    fail_argument(where, "the workspace holds no more tokens", std::to_string(tokens),
-                  c10::str("at most ", max_tokens_), "give init_inference a larger max_out_tokens");
+    fail_argument(where, "the workspace is too small for the tokens", std::to_string(tokens),
+                  c10::str("at most ", max_tokens_),
+                  "pass a larger max_out_tokens to init_inference");
   LayerCache& cache = layers_[static_cast<std::size_t>(layer)];
   const at::Tensor& keys = cache.keys;
   const bool fits = keys.defined() && keys.scalar_type() == options.dtype().toScalarType() &&
                     keys.size(0) >= batch && keys.size(1) == heads && keys.size(3) == dim;
   if (fits) return cache;
   if (!prompt && tokens > 1)
-    fail_argument(where, "the tokens before this one are not in the workspace",
+    fail_argument(where, "the previous tokens are not in the workspace",
                   c10::str("a batch of ", batch, ", ", heads, " heads of ", dim),
-                  keys.defined() ? c10::str("as the prompt had it, ", keys.sizes())
+                  keys.defined() ? c10::str("the prompt's sizes, ", keys.sizes())
                                  : std::string("a prompt first"));
   const std::vector<std::int64_t> whole{std::max(batch, batch_), heads, max_tokens_, dim};
   cache = {empty(whole, options), empty(whole, options)};

@@ -1,6 +1,6 @@
-// Keys and values of all injected layers of the process, and how many tokens they hold: DeepSpeed's
-// Python has one such place, whose layers know each other by number alone, so one model at a time
-// generates.
+// Keys and values of all injected layers in the process, and the number of tokens that they hold.
+// DeepSpeed's Python has a single workspace whose layers are identified by number only, so only one
+// model can generate at a time.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,38 @@
 
 namespace anyaccel::ops {
 
-/// Cosines and sines of positions, [positions, half of the rotated dimensions], float32.
+/// Cosines and sines of positions: [positions, half of the rotated dimensions], float32.
 struct RotationTables {
   std::int64_t rotary_dim = 0;
   double theta = 0;
   std::int64_t positions = 0;
   std::vector<float> cosines, sines;
 
-  /// Makes them reach `wanted` positions.
+  /// Extends the tables to at least `wanted` positions.
   void reach(std::int64_t dims, double base, std::int64_t wanted);
 };
 
 struct LayerCache {
-  at::Tensor keys, values;  ///< [batch, heads of keys, most tokens, head dim]
+  at::Tensor keys, values;  ///< [batch, key heads, maximum tokens, head dim]
 };
 
 class Workspace {
  public:
   static Workspace& instance();
 
-  /// Held by whoever calls what follows.
+  /// Must be held while calling the functions below.
   std::mutex& mutex() { return mutex_; }
 
   void allocate(std::int64_t layers, std::int64_t batch, std::int64_t max_tokens);
   void release();
-  /// Tokens of the pass at hand: a prompt's length, then one more after each pass of the last
-  /// layer.
+  /// Number of tokens in the current pass: a prompt's length, then one more after each pass of the
+  /// last layer.
   std::int64_t tokens() const { return tokens_; }
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
   std::int64_t batch() const { return batch_; }
 
-  /// A layer's memory for these sizes, with what it has where it fits; a new prompt may have it
-  /// made anew.
+  /// Returns a layer's memory for these sizes. Keeps its contents if it fits; otherwise a new
+  /// prompt reallocates it.
   LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options,
                     bool prompt);
   std::int64_t max_tokens() const { return max_tokens_; }

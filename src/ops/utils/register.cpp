@@ -1,18 +1,19 @@
-// anyaccel::cast_to_byte_tensor: the memory of a tensor as bytes, on any device.
+// anyaccel::cast_to_byte_tensor: a tensor's memory as bytes, on any device.
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
 namespace {
 
-/// A view: a kernel for every device, shapes alone included, is torch's own.
+/// A view, so torch provides the kernel for every device and for meta tensors.
 at::Tensor cast_to_byte_tensor(const at::Tensor& src) {
   TORCH_CHECK_VALUE(src.is_contiguous(),
                     "[cast_to_byte_tensor] the tensor is not contiguous; got strides ",
-                    src.strides(), "; make it so with contiguous()");
-  TORCH_CHECK_VALUE(!src.is_conj() && !src.is_neg(),
-                    "[cast_to_byte_tensor] the memory has the conjugate or the negative of ",
-                    "the tensor's numbers; got a lazy view, want numbers as they lie in memory; "
-                    "call resolve_conj().resolve_neg()");
+                    src.strides(), "; call contiguous()");
+  TORCH_CHECK_VALUE(
+      !src.is_conj() && !src.is_neg(),
+      "[cast_to_byte_tensor] the memory does not contain the tensor's values; got a lazy ",
+      "conjugate or negative view, want a materialized tensor; "
+      "call resolve_conj().resolve_neg()");
   return src.detach().view({-1}).view(at::kByte);
 }
 

@@ -188,22 +188,22 @@ TEST_P(DataParallelRanks, WrongUseIsTold) {
       DataParallel parallel(group, parameters, options);
     };
     const auto good = at::zeros({3}, here).set_requires_grad(true);
-    EXPECT_ERROR(make({}), invalid_argument, "nothing to train");
+    EXPECT_ERROR(make({}), invalid_argument, "there are no parameters");
     EXPECT_ERROR(make({good, at::zeros({3}, here)}), invalid_argument,
                  "parameter 1 cannot be trained");
-    EXPECT_ERROR(make({good, good}), invalid_argument, "parameter 1 is named twice");
+    EXPECT_ERROR(make({good, good}), invalid_argument, "parameter 1 appears twice");
     EXPECT_ERROR(make({good}, {.bucket_cap_mb = 0}), invalid_argument, "bucket_cap_mb");
     EXPECT_ERROR(make({good}, {.first_bucket_mb = -1}), invalid_argument, "first_bucket_mb");
     const auto odd = at::zeros({3 + group.rank()}, here).set_requires_grad(true);
     if (group.rank() == 0) {
       EXPECT_ERROR(make({odd}), invalid_argument,
-                   "the parameters or buckets of rank 1 are not those of rank 0");
+                   "the parameters or buckets of rank 1 differ from those of rank 0");
     } else {
-      EXPECT_ERROR(make({odd}), invalid_argument, "are not those of rank 0");
+      EXPECT_ERROR(make({odd}), invalid_argument, "differ from those of rank 0");
     }
     {
       DataParallel parallel(group, {good});
-      EXPECT_ERROR(make({good}), invalid_state, "has a post-accumulate-grad hook already");
+      EXPECT_ERROR(make({good}), invalid_state, "already has a post-accumulate-grad hook");
       const auto twice = good.mul(2.0).sum();
       twice.backward({}, /*retain_graph=*/true);
       EXPECT_ERROR(twice.backward(), invalid_state, "a second gradient before finish()");

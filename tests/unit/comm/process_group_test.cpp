@@ -182,7 +182,7 @@ TEST_P(ProcessGroups, SharedMemoryAsWanted) {
     if (wanted)
       EXPECT_EQ(group.shared_memory_reason(), "");
     else
-      EXPECT_NE(group.shared_memory_reason().find("not wanted"), std::string::npos)
+      EXPECT_NE(group.shared_memory_reason().find("disabled"), std::string::npos)
           << group.shared_memory_reason();
   });
 }
@@ -225,7 +225,7 @@ TEST_P(ProcessGroups, WrongCallsThrowAtOnce) {
     EXPECT_ERROR(group.broadcast(x, group.size()), invalid_argument, "0 to");
     EXPECT_ERROR(group.send(x, -1), invalid_argument, "0 to");
     EXPECT_ERROR(group.reduce_scatter(x), invalid_argument, "a multiple of");
-    EXPECT_ERROR(group.all_gather_into_tensor(x, x), invalid_argument, "once for each rank");
+    EXPECT_ERROR(group.all_gather_into_tensor(x, x), invalid_argument, "times the number of ranks");
     EXPECT_ERROR(group.scatter(x, {x}, 0), invalid_argument, "parts on rank");
     EXPECT_ERROR(group.all_to_all({x}, {x}), invalid_argument, "");
   });
@@ -349,7 +349,7 @@ TEST(OneCclInThreads, IsRefused) {
   test::in_threads(2, [&](int rank) {
     EXPECT_ERROR(
         init_process_group({.backend = kCcl, .store = store, .rank = rank, .world_size = 2}),
-        unsupported, "a process for each rank");
+        unsupported, "one process per rank");
   });
 }
 

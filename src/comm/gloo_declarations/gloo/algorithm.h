@@ -1,4 +1,4 @@
-// LibTorch's ProcessGroupGloo.hpp includes gloo's headers, which LibTorch does not bring. It holds
-// pointers to what they define and calls nothing of it where we use it, so these few declarations
-// are enough. They lie on the include path of groups.cpp alone, and only where LibTorch has none.
+// LibTorch's ProcessGroupGloo.hpp includes gloo's headers, which LibTorch does not ship. It only
+// holds pointers to gloo's types where we use it, so these few declarations are enough. They are on
+// the include path of groups.cpp only, and only if LibTorch lacks gloo's headers.
 #pragma once

@@ -120,7 +120,7 @@ TEST(TransformerLayer, Errors) {
     FAIL() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("attn_qkvw has another shape"));
+    EXPECT_THAT(error.what(), HasSubstr("attn_qkvw has the wrong shape"));
   }
 }
 
