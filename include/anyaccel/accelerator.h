@@ -334,7 +334,8 @@ class ANYACCEL_API Accelerator {
 
   /// Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if
   /// the accelerator does not need registration. Throws `invalid_argument` for a null address or a
-  /// size below 1.
+  /// size below 1, `unsupported` if the device cannot register memory, and `device_error` if the
+  /// driver rejects it.
   /// torch.cuda: cudart().cudaHostRegister. DeepSpeed: register_host_memory.
   bool register_host_memory(void* address, std::int64_t num_bytes);
 

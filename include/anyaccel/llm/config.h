@@ -28,9 +28,9 @@ struct RopeConfig {
   double beta_fast = 32.0;  ///< yarn: rotations above which a frequency is not scaled
   double beta_slow = 1.0;   ///< yarn: rotations below which a frequency is fully scaled
   bool truncate = true;     ///< yarn: round the limits of the ramp to whole pairs
-  /// Longrope: factor per rotated pair, up to original_max_positions.
+  /// longrope: factor per rotated pair, up to original_max_positions.
   std::vector<double> short_factor;
-  /// Longrope: factor per rotated pair, above original_max_positions.
+  /// longrope: factor per rotated pair, above original_max_positions.
   std::vector<double> long_factor;
   double attention_factor = 1.0;  ///< factor of the cosines and sines
   double partial = 1.0;           ///< fraction of each head's dimensions that is rotated

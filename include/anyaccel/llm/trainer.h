@@ -58,6 +58,7 @@ struct TrainOptions {
   /// Decoupled weight decay.
   double weight_decay = 0.1;
   double clip = 1.0;  ///< maximum gradient norm
+  /// Dropout probability.
   double dropout = 0.0;
   /// Number of held-out bytes (not tokens) for evaluation.
   std::int64_t held_out_tokens = 65536;
@@ -65,6 +66,7 @@ struct TrainOptions {
 
 /// Information about a run before its first step.
 struct TrainInfo {
+  /// Name of the accelerator.
   std::string accelerator;
   std::string reason;  ///< why this accelerator was chosen
   std::string device;  ///< product name of the device
@@ -72,9 +74,12 @@ struct TrainInfo {
   std::int64_t parameters = 0;
   /// Description of the training data.
   std::string data;
+  /// Number of files, and bytes for training and for evaluation.
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
+  /// Tokens for training and for evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
   std::int64_t first_step = 0;  ///< steps done before this run, if it was resumed
+  /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
 };
@@ -96,6 +101,7 @@ struct TrainStep {
 
 /// Result of a run.
 struct TrainResult {
+  /// Name of the accelerator.
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< losses of this run's steps

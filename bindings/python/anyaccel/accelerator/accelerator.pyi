@@ -134,7 +134,8 @@ class Accelerator:
         """Alignment in bytes that register_host_memory() requires. 1 means any address."""
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
         """Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if the accelerator does not
-        need registration. Throws `invalid_argument` for a null address or a size below 1."""
+        need registration. Throws `invalid_argument` for a null address or a size below 1, `unsupported` if the device cannot
+        register memory, and `device_error` if the driver rejects it."""
     def unregister_host_memory(self, address: int) -> None:
         """Unregister memory registered with register_host_memory()."""
     def host_memory_stats(self) -> HostMemoryStats:
