@@ -65,6 +65,7 @@ class ANYACCEL_API GradScaler {
     bool enabled = true;
   };
   GradScaler() : GradScaler(Options{}) {}
+  /// Create a scaler. Throws `invalid_argument` for options out of range.
   explicit GradScaler(const Options& options);
 
   /// Return `loss * scale`, or `loss` itself if scaling is disabled.
@@ -76,6 +77,7 @@ class ANYACCEL_API GradScaler {
   /// by `backoff_factor` after an overflow and by `growth_factor` after `growth_interval` finite
   /// steps in a row.
   void update(bool finite);
+  /// Current scale; 1 if scaling is disabled.
   double get_scale() const noexcept { return scale_; }
   /// Number of finite steps since the scale last changed. Save it in checkpoints, together with
   /// get_scale().

@@ -29,13 +29,13 @@ class ANYACCEL_API Event {
   /// For backends. Programs call `Accelerator::Event()`.
   explicit Event(std::shared_ptr<sdk::EventImpl> impl) : impl_(std::move(impl)) {}
 
-  /// Mark the end of the work that is queued on `stream` now. Without an argument, use the
-  /// accelerator's current stream.
+  /// Mark the end of the work that is queued on `stream` now.
   void record(const Stream& stream);
+  /// Mark the end of the work that is queued on the accelerator's current stream now.
   void record();
-  /// Make work that is queued on `stream` (default: the current stream) from now on wait for this
-  /// event. Does not block the host.
+  /// Make work that is queued on `stream` from now on wait for this event. Does not block the host.
   void wait(const Stream& stream) const;
+  /// Make later work on the accelerator's current stream wait for this event.
   void wait() const;
   /// Return whether the marked work is complete.
   [[nodiscard]] bool query() const;

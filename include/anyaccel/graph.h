@@ -38,8 +38,10 @@ class ANYACCEL_API Graph {
   /// Whether the graph holds captured work.
   enum class State { empty, capturing, captured };
 
+  /// For backends. Programs call `Accelerator::create_graph()`.
   explicit Graph(std::shared_ptr<sdk::GraphImpl> impl);
 
+  /// Current state. Copies share it.
   State state() const noexcept;
   /// Start capturing this thread's work, including its backward passes. `pool`: memory pool of
   /// another graph to share. An earlier capture of this graph is discarded. Throws `invalid_state`

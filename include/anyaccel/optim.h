@@ -150,7 +150,9 @@ using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 /// Adam for parameters in host memory, with the op `cpu_adam`. The moments are float32.
 class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPUAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
       : CPUAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                 std::move(defaults)) {}
@@ -164,7 +166,9 @@ class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
 /// Adagrad for parameters in host memory, with the op `cpu_adagrad`. The state is float32.
 class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPUAdagrad(std::vector<at::Tensor> params, AdagradOptions defaults = {})
       : CPUAdagrad(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                    std::move(defaults)) {}
@@ -178,7 +182,9 @@ class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
 /// Lion for parameters in host memory, with the op `cpu_lion`. The state is float32.
 class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPULion(std::vector<at::Tensor> params, LionOptions defaults = {})
       : CPULion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                 std::move(defaults)) {}
@@ -193,7 +199,9 @@ class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
 /// of their parameter.
 class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
       : FusedAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}
@@ -207,7 +215,9 @@ class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
 /// its parameter.
 class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedLion(std::vector<at::Tensor> params, LionOptions defaults = {})
       : FusedLion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}
@@ -221,7 +231,9 @@ class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
 /// of their parameter.
 class ANYACCEL_API FusedLamb : public OpOptimizer<LambOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedLamb(std::vector<at::Tensor> params, LambOptions defaults = {})
       : FusedLamb(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}

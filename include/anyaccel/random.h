@@ -43,6 +43,7 @@ class ANYACCEL_API Random {
 /// destruction, like torch.random.fork_rng.
 class ANYACCEL_API RngGuard {
  public:
+  /// Save the states of the host generator and of all devices' generators.
   explicit RngGuard(Accelerator& accelerator);
   ~RngGuard();
   RngGuard(const RngGuard&) = delete;

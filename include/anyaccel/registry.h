@@ -22,7 +22,7 @@ struct BackendVerdict {
   /// Whether it has at least one device.
   bool available = false;
   int device_count = 0;
-  /// Where the count comes from, or why there is no device.
+  /// Origin of the count, or the reason for 0 devices.
   std::string reason;
 };
 

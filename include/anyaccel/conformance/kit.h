@@ -205,13 +205,14 @@ struct ANYACCEL_API Report {
   std::string backend;
   std::string device;  ///< product name of device 0
   int device_count = 0;
-  /// What replaces the device, if it is simulated. Empty on real hardware.
+  /// Replacement of the device, if it is simulated. Empty on real hardware.
   std::string standing_in;
   std::string torch_version;
   std::string version;  ///< version of AnyAccel
   std::string date;     ///< date of the run, YYYY-MM-DD
   std::string note;
   double seconds = 0;
+  /// Results in the order of the cases.
   std::vector<Result> results;
 
   /// Number of results with this grade and outcome.

@@ -29,7 +29,9 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
       : AdamWOptimizer(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                        std::move(defaults)) {}

@@ -72,6 +72,7 @@ struct GenerateResult {
   std::string text;               ///< generated text without the prompt; empty without a tokenizer
   std::vector<std::int64_t> ids;  ///< generated ids, without an end-of-text token
   FinishReason finish = FinishReason::length;
+  /// Number of tokens of the prompt.
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  ///< prompt tokens that a Generator had already computed
   std::int64_t drafted = 0;        ///< tokens that a drafter proposed

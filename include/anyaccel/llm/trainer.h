@@ -88,6 +88,7 @@ struct TrainInfo {
 struct TrainStep {
   std::int64_t step = 0;  ///< number of the step, from 1
   double loss = 0;        ///< mean over the batch in nats per token
+  /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
   double gradient_norm = 0;

@@ -22,12 +22,15 @@ constexpr std::int64_t max_decode_head_dim = 512;
 struct DecoderConfig {
   static constexpr std::int32_t current_version = 1;
 
+  /// Kind of norm. `rms_plus_one` multiplies by 1 + weight.
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
+  /// Activation function of the feed-forward layers.
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
   /// Part of the layers that a call computes. Ranks that split a layer and all-reduce outside of
   /// the op compute half a layer per call.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
+  /// Version of these structs. Keep the default.
   std::int32_t version = current_version;
   std::int32_t num_layers = 0;  ///< number of layers; 0: only the final norm and the head
   /// Number of query heads.
@@ -54,6 +57,7 @@ struct DecoderConfig {
   /// All-reduce the results of the feed-forward part in that group.
   std::uint8_t sum_feed_forward = 0;
   std::uint8_t reserved_bytes[2] = {};
+  /// Epsilon of the norms.
   double norm_eps = 1e-5;
   double attention_softcap = 0;  ///< soft cap of the scores; 0: none
 };
