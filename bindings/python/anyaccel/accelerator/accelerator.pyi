@@ -33,11 +33,11 @@ class Accelerator:
         for example "cuda:1", or the plain name if names carry no index (cpu, hpu). Without an index, the call does not touch
         the device. An index out of range is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
-        """Makes a device (default: the current one) current for a `with` block."""
+        """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
         """Return a device as a torch.device, for factory functions and `tensor.to()`."""
     def set_device(self, device_index: int) -> None:
-        """Make a device current on this thread. An index out of range throws `invalid_argument`, or selects device 0 if names
+        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if names
         carry no index (cpu, hpu)."""
     def current_device(self) -> int:
         """Index of this thread's current device. Never empty."""
@@ -46,17 +46,17 @@ class Accelerator:
     def device_count(self) -> int:
         """Number of devices that this process may use. Does not start a device."""
     def synchronize(self, device_index: int | None = None) -> None:
-        """Wait until a device has finished all queued work. Throws `device_error` if that work failed."""
+        """Wait until a device has finished all queued work. Raises `device_error` if that work failed."""
     def device_properties(self, device_index: int | None = None) -> DeviceProperties:
         """Return a device's product name, memory, compute capability and other properties."""
     def compute_capability(self, device_index: int | None = None) -> tuple[int, int]:
-        """Return the compute capability (major, minor) of a device. Throws `unsupported` if the vendor does not define one."""
+        """Return the compute capability (major, minor) of a device. Raises `unsupported` if the vendor does not define one."""
     def on_accelerator(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is on this accelerator's device type. On cpu, that includes all host tensors, pinned or not."""
     def random(self) -> Random:
         """Return the functions of torch.random, which cover the host and all devices."""
     def set_rng_state(self, new_state: torch.Tensor, device_index: int | None = None) -> None:
-        """Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from get_rng_state(). Throws
+        """Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from get_rng_state(). Raises
         `invalid_argument` for anything else."""
     def get_rng_state(self, device_index: int | None = None) -> torch.Tensor:
         """Return the state of a device's default generator as a 1-d uint8 CPU tensor."""
@@ -70,11 +70,11 @@ class Accelerator:
         """Return a device's default generator. On cpu, every index shares the host's generator."""
     @property
     def Stream(self) -> type[Stream_]:
-        """The class of streams: `Stream(device_index=None, priority=0)`."""
+        """Class of streams: `Stream(device_index=None, priority=0)`."""
     def stream(self, stream: torch.Stream | None) -> Scope:
-        """Makes a stream current for a `with` block. With None, does nothing."""
+        """Make a stream current for a `with` block. None is a no-op."""
     def set_stream(self, stream: torch.Stream) -> None:
-        """Make a stream current on its device, for this thread. Throws `invalid_argument` if the stream belongs to another
+        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to another
         accelerator."""
     def current_stream(self, device_index: int | None = None) -> Stream_:
         """Return this thread's current stream on a device."""
@@ -82,7 +82,7 @@ class Accelerator:
         """Return the default stream of a device, which receives work until another stream is made current."""
     @property
     def Event(self) -> type[Event_]:
-        """The class of events: `Event(enable_timing=False)`."""
+        """Class of events: `Event(enable_timing=False)`."""
     def empty_cache(self) -> None:
         """Return unused cached memory of all devices to the driver."""
     def memory_allocated(self, device_index: int | None = None) -> int:
@@ -119,12 +119,12 @@ class Accelerator:
                    align_bytes: int | None = None) -> torch.Tensor:
         """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as it is. `make_copy`
         false: the result is new memory with uninitialized values. `match_shape` false: the result is 1-d. On cpu, memory needs
-        no pinning, so the result is the tensor itself, made contiguous. Throws `invalid_argument` if the tensor is not in host
+        no pinning, so the result is the tensor itself, made contiguous. Raises `invalid_argument` if the tensor is not in host
         memory."""
     def pin_empty(self, *size: int | Sequence[int], dtype: torch.dtype, device: str | torch.device = "cpu") -> torch.Tensor:
-        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
+        """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
     def pin_empty_like(self, tensor: torch.Tensor, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Like pin_empty(), with the shape of a tensor, and with its dtype if `dtype` is None."""
+        """Create an uninitialized pinned host tensor with the shape of a tensor, and with its dtype if `dtype` is None."""
     def unpin_memory(self, tensor: torch.Tensor) -> torch.Tensor:
         """Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as it is. The pinned memory is
         freed with the last tensor that uses it."""
@@ -134,7 +134,7 @@ class Accelerator:
         """Alignment in bytes that register_host_memory() requires. 1 means any address."""
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
         """Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if the accelerator does not
-        need registration. Throws `invalid_argument` for a null address or a size below 1, `unsupported` if the device cannot
+        need registration. Raises `invalid_argument` for a null address or a size below 1, `unsupported` if the device cannot
         register memory, and `device_error` if the driver rejects it."""
     def unregister_host_memory(self, address: int) -> None:
         """Unregister memory registered with register_host_memory()."""
@@ -155,12 +155,12 @@ class Accelerator:
     def amp(self) -> Amp:
         """Return autocast and loss scaling under the names of older DeepSpeed releases."""
     def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> Scope:
-        """Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed. Throws `unsupported` if the
+        """Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed. Raises `unsupported` if the
         device does not compute in `dtype`."""
     def range_push(self, msg: str, domain: str | None = None, category: str | None = None) -> None:
         """Open a named range in the profiler. `domain` and `category` are ignored unless supports_nvtx_domain() is true."""
     def range_pop(self, domain: str | None = None) -> None:
-        """Close the innermost range of this thread. Throws `invalid_state` if none is open."""
+        """Close the innermost range of this thread. Raises `invalid_state` if none is open."""
     def supports_nvtx_domain(self) -> bool:
         """Return whether range_push() uses domains and categories."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
@@ -176,46 +176,47 @@ class Accelerator:
     def get_compile_backend(self) -> str:
         """Return the backend for torch.compile."""
     def set_compile_backend(self, backend: str) -> None:
-        """Set the backend for torch.compile. Throws `invalid_argument`, with the known names, for an unknown one."""
+        """Set the backend for torch.compile. Raises `invalid_argument`, with the known names, for an unknown one."""
     def is_current_stream_capturing(self) -> bool:
         """Return whether this thread's work is being captured into a graph."""
     def create_graph(self) -> Graph:
-        """Create an empty graph. Throws `unsupported` with the reason if the accelerator has no graphs."""
+        """Create an empty graph. Raises `unsupported` with the reason if the accelerator has no graphs."""
     def capture_to_graph(self, graph: Graph, pool: GraphPool | None = None, stream: torch.Stream | None = None) -> Scope:
-        """Records the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
-        which to capture (default: a side stream). An exception in the block discards the recorded work."""
+        """Capture the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
+        which to capture (default: a side stream). An exception in the block discards the captured work."""
     def replay_graph(self, graph: Graph) -> None:
-        """Run the work of a captured graph. Throws `invalid_state` if nothing was captured."""
+        """Run the work of a captured graph. Raises `invalid_state` if nothing was captured."""
     @property
     def BFloat16Tensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.bfloat16 tensor from values, on the current device."""
+        """Create a torch.bfloat16 tensor from values, on the current device."""
     @property
     def ByteTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.uint8 tensor from values, on the current device."""
+        """Create a torch.uint8 tensor from values, on the current device."""
     @property
     def DoubleTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float64 tensor from values, on the current device."""
+        """Create a torch.float64 tensor from values, on the current device."""
     @property
     def FloatTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float32 tensor from values, on the current device."""
+        """Create a torch.float32 tensor from values, on the current device."""
     @property
     def HalfTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float16 tensor from values, on the current device."""
+        """Create a torch.float16 tensor from values, on the current device."""
     @property
     def IntTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.int32 tensor from values, on the current device."""
+        """Create a torch.int32 tensor from values, on the current device."""
     @property
     def LongTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.int64 tensor from values, on the current device."""
+        """Create a torch.int64 tensor from values, on the current device."""
     def op_builder_dir(self) -> str:
         """Name of the Python package that contains the op builders."""
     def get_op_builder(self, class_name: str) -> type[OpBuilder]:
-        """The builder's class. Never None: if this backend lacks the op, the builder's load() fails with `unsupported` and names
-        op and backend."""
+        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported` and names op and
+        backend."""
     def create_op_builder(self, class_name: str) -> OpBuilder:
-        """A builder. Never None, like get_op_builder()."""
+        """Create a builder. Never None, like get_op_builder()."""
     def build_extension(self) -> type[Any]:
-        """A class derived from torch's BuildExtension, for setup.py, which adds what a C++ extension needs to use AnyAccel."""
+        """Return a class for setup.py that derives from torch's BuildExtension and adds the settings that a C++ extension needs to
+        use AnyAccel."""
     def export_envs(self) -> list[str]:
         """Prefixes of the environment variables that a launcher passes to other nodes."""
     def visible_devices_envs(self) -> list[str]:

@@ -25,7 +25,7 @@ class Activation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a call computes.
+    """Part of the layers that a call computes.
 
     Ranks that split a layer and all-reduce outside of the op compute half a layer per call.
     """
