@@ -95,9 +95,9 @@ class ANYACCEL_API Model {
   /// `invalid_argument` for an empty sequence, ids outside of the vocabulary, or more tokens than
   /// the context.
   [[nodiscard]] at::Tensor logits(const std::vector<std::int64_t>& ids) const;
-  /// Write config.json and model.safetensors to a folder. Existing files are replaced only when the
-  /// new ones are complete. Throws `unsupported` for one rank's part of a model or for quantized
-  /// weights, and `io` if writing fails.
+  /// Write config.json and model.safetensors with float32 weights to a folder. Existing files are
+  /// replaced only when the new ones are complete. Throws `unsupported` for families other than
+  /// Llama, for one rank's part of a model and for quantized weights, and `io` if writing fails.
   void save(const std::filesystem::path& folder) const;
 
   /// Used by AnyAccel's own sources.
