@@ -1,5 +1,6 @@
-// The accelerator: what programs use. Every method has DeepSpeed's name and works on every backend;
-// what a device cannot do is an `Error` with code `unsupported`, never a silent nothing.
+// Device interface for programs. Every method has the name of its DeepSpeed counterpart and exists
+// on every backend. If a device lacks a feature, the method throws an `Error` with code
+// `unsupported`.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -41,24 +42,34 @@ namespace sdk {
 class Backend;
 }
 
-/// What the build of an extension needs; see Accelerator::build_extension.
+/// Compiler and linker settings for building a C++ extension. See `Accelerator::build_extension()`.
 struct BuildExtension {
-  std::vector<std::string> include_dirs;  ///< AnyAccel's and LibTorch's headers
-  std::vector<std::string> library_dirs;  ///< folders of their libraries
-  std::vector<std::string> libraries;     ///< names for -l
+  std::vector<std::string> include_dirs;  ///< include folders of AnyAccel and LibTorch
+  std::vector<std::string> library_dirs;  ///< folders that contain their libraries
+  std::vector<std::string> libraries;     ///< library names, without `-l`
   std::vector<std::string> cxx_flags;     ///< language standard and ABI flags
-  std::string torch_version;              ///< LibTorch that the extension will belong to
+  std::string torch_version;              ///< version of LibTorch that the extension is built for
 };
 
-/// The accelerator of a program. Get it from `get_accelerator()`.
+/// The accelerator of a process, with all its devices. Obtain it from `get_accelerator()`.
 ///
-/// Arguments: without a device index, methods use the current device. An index outside
-/// 0..device_count()-1 throws `invalid_argument` with the valid range, or means device 0 if device
-/// names carry no index (cpu, hpu). Thread-safe. The current device and the current stream are per
-/// thread. Fork: names, capabilities and getters stay usable in a forked child; torch limits
-/// computation there.
+/// Device index: methods that take an optional index default to the current device. An index
+/// outside 0 to device_count() - 1 throws `invalid_argument` with the valid range. If device names
+/// carry no index (cpu, hpu), such an index selects device 0 instead.
+///
+/// Thread safety: all methods are thread-safe. The current device and the current stream are per
+/// thread.
+///
+/// Fork: names, capabilities and getters remain usable in a forked child. Computation in the child
+/// is subject to torch's restrictions.
+///
+///     auto& accelerator = anyaccel::get_accelerator();
+///     at::Tensor x = at::ones({2, 3}, accelerator.torch_device());
+///     accelerator.synchronize();
 class ANYACCEL_API Accelerator {
  public:
+  /// Wrap a backend. Programs call `get_accelerator()` instead. Throws `invalid_argument` if
+  /// `backend` is null.
   explicit Accelerator(std::shared_ptr<sdk::Backend> backend);
   ~Accelerator();
   Accelerator(const Accelerator&) = delete;
@@ -67,19 +78,19 @@ class ANYACCEL_API Accelerator {
   /// @name Kind of device
   /// @{
 
-  /// True when work is finished once the call that queues it returns (cpu).
+  /// Return whether work is complete when the call that queues it returns (cpu).
   /// torch.cuda: -. DeepSpeed: is_synchronized_device.
   bool is_synchronized_device() const noexcept;
 
-  /// True when timers should read the host's clock and not events.
+  /// Return whether to time work with the host's clock instead of events.
   /// torch.cuda: -. DeepSpeed: use_host_timers.
   bool use_host_timers() const noexcept;
 
-  /// True when the device orders dependent work of different streams itself.
+  /// Return whether the device itself orders dependent work of different streams.
   /// torch.cuda: -. DeepSpeed: resolves_data_dependency.
   bool resolves_data_dependency() const noexcept;
 
-  /// True when an allocation waits for memory in use instead of failing.
+  /// Return whether an allocation waits for memory to be freed instead of failing.
   /// torch.cuda: -. DeepSpeed: handles_memory_backpressure.
   bool handles_memory_backpressure() const noexcept;
 
@@ -87,58 +98,63 @@ class ANYACCEL_API Accelerator {
   /// @name Devices
   /// @{
 
-  /// Name in the registry, for example "cuda": what `DS_ACCELERATOR` says.
+  /// Name in the registry, for example "cuda". `DS_ACCELERATOR` accepts the same names.
   /// torch.cuda: -. DeepSpeed: _name.
   const std::string& name() const noexcept;
 
-  /// True when at least one device can be used. Starts nothing.
+  /// Return whether at least one device can be used. Does not start a device.
   /// torch.cuda: is_available. DeepSpeed: is_available.
   [[nodiscard]] bool is_available() const noexcept;
 
-  /// torch's name for the accelerator's devices, for example "cuda", valid as a torch::Device. With
-  /// an index "cuda:1", or still the plain name if names carry no index (cpu, hpu). Without an
-  /// index it never touches the device. An index out of range is handled as in set_device().
+  /// Return torch's name for the accelerator's devices, for example "cuda", valid as a
+  /// torch::Device. With an index, return for example "cuda:1", or the plain name if names carry no
+  /// index (cpu, hpu). Without an index, the call does not touch the device. An index out of range
+  /// is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Makes a device current for a scope: `auto guard = accelerator.device(1);`.
+  /// Make a device current until the returned guard is destroyed: `auto guard =
+  /// accelerator.device(1);`.
   /// torch.cuda: device. DeepSpeed: device.
   [[nodiscard]] DeviceGuard device(DeviceIndex device_index);
 
-  /// torch's object for a device, to be given to factory functions and `tensor.to`.
+  /// Return a device as a torch::Device, for factory functions and `tensor.to()`.
   /// torch.cuda: -. DeepSpeed: device (its return value on cuda).
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of
-  /// range means device 0. torch.cuda: set_device. DeepSpeed: set_device.
+  /// Make a device current on this thread. An index out of range throws `invalid_argument`, or
+  /// selects device 0 if names carry no index (cpu, hpu).
+  /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
-  /// Index of this thread's device: always a number.
+  /// Index of this thread's current device. Never empty.
   /// torch.cuda: current_device. DeepSpeed: current_device.
   DeviceIndex current_device() const;
 
-  /// Name of this thread's device: always valid as a torch::Device.
+  /// Name of this thread's current device, valid as a torch::Device.
   /// torch.cuda: -. DeepSpeed: current_device_name.
   std::string current_device_name() const;
 
-  /// Number of devices that this process may use. Starts nothing.
+  /// Number of devices that this process may use. Does not start a device.
   /// torch.cuda: device_count. DeepSpeed: device_count.
   DeviceIndex device_count() const noexcept;
 
-  /// Waits until a device has finished all its work; `device_error` where that work failed.
+  /// Wait until a device has finished all queued work. Throws `device_error` if that work failed.
   /// torch.cuda: synchronize. DeepSpeed: synchronize.
   void synchronize(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Product name, memory, compute capability and more of a device.
+  /// Return a device's product name, memory, compute capability and other properties.
   /// torch.cuda: get_device_properties. DeepSpeed: -.
   DeviceProperties device_properties(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// (major, minor) of a device; `unsupported` where the vendor has no such pair.
+  /// Return the compute capability (major, minor) of a device. Throws `unsupported` if the vendor
+  /// does not define one.
   /// torch.cuda: get_device_capability. DeepSpeed: -.
   std::pair<int, int> compute_capability(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// True when a tensor lies on this accelerator's kind of device. On cpu: pinned or not.
+  /// Return whether a tensor is on this accelerator's device type. On cpu, that includes all host
+  /// tensors, pinned or not.
   /// torch.cuda: Tensor.is_cuda. DeepSpeed: on_accelerator.
   bool on_accelerator(const at::Tensor& tensor) const;
 
@@ -146,34 +162,34 @@ class ANYACCEL_API Accelerator {
   /// @name Random numbers
   /// @{
 
-  /// The functions of torch.random: host and all devices at once.
+  /// Return the functions of torch.random, which cover the host and all devices.
   /// torch.cuda: torch.random. DeepSpeed: random.
   Random random();
 
-  /// Puts a generator's state back. `new_state`: 1-d uint8 CPU tensor from get_rng_state();
-  /// anything else is `invalid_argument`.
+  /// Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from
+  /// get_rng_state(). Throws `invalid_argument` for anything else.
   /// torch.cuda: set_rng_state. DeepSpeed: set_rng_state.
   void set_rng_state(const at::Tensor& new_state,
                      std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// State of a device's default generator, a 1-d uint8 CPU tensor.
+  /// Return the state of a device's default generator as a 1-d uint8 CPU tensor.
   /// torch.cuda: get_rng_state. DeepSpeed: get_rng_state.
   [[nodiscard]] at::Tensor get_rng_state(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Seeds the current device's generator.
+  /// Seed the default generator of the current device.
   /// torch.cuda: manual_seed. DeepSpeed: manual_seed.
   void manual_seed(std::uint64_t seed);
 
-  /// Seeds the generators of all devices.
+  /// Seed the default generators of all devices.
   /// torch.cuda: manual_seed_all. DeepSpeed: manual_seed_all.
   void manual_seed_all(std::uint64_t seed);
 
-  /// The seed of the current device's generator.
+  /// Return the seed of the current device's default generator.
   /// torch.cuda: initial_seed. DeepSpeed: initial_seed.
   std::uint64_t initial_seed() const;
 
-  /// A device's default generator; on cpu the one host generator for every index.
+  /// Return a device's default generator. On cpu, every index shares the host's generator.
   /// torch.cuda: default_generators[i]. DeepSpeed: default_generator.
   at::Generator default_generator(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -181,28 +197,30 @@ class ANYACCEL_API Accelerator {
   /// @name Streams and events
   /// @{
 
-  /// A new stream. Lower `priority` is more urgent; 0 is normal.
+  /// Create a stream. `priority`: lower values are more urgent; 0 is normal.
   /// torch.cuda: Stream. DeepSpeed: Stream.
   ::anyaccel::Stream Stream(std::optional<DeviceIndex> device_index = std::nullopt,
                             int priority = 0);
 
-  /// Makes a stream current for a scope.
+  /// Make a stream and its device current until the returned guard is destroyed.
   /// torch.cuda: stream. DeepSpeed: stream.
   [[nodiscard]] StreamGuard stream(const ::anyaccel::Stream& stream);
 
-  /// Makes a stream current on its device, for this thread, until changed.
+  /// Make a stream current on its device, for this thread. Throws `invalid_argument` if the stream
+  /// belongs to another accelerator.
   /// torch.cuda: set_stream. DeepSpeed: -.
   void set_stream(const ::anyaccel::Stream& stream);
 
-  /// This thread's stream on a device.
+  /// Return this thread's current stream on a device.
   /// torch.cuda: current_stream. DeepSpeed: current_stream.
   ::anyaccel::Stream current_stream(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// The stream that work goes to when none was chosen.
+  /// Return the default stream of a device, which receives work until another stream is made
+  /// current.
   /// torch.cuda: default_stream. DeepSpeed: default_stream.
   ::anyaccel::Stream default_stream(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// A new event. Without `enable_timing` elapsed_time is `invalid_state`.
+  /// Create an event. Without `enable_timing`, `Event::elapsed_time()` throws `invalid_state`.
   /// torch.cuda: Event. DeepSpeed: Event.
   ::anyaccel::Event Event(bool enable_timing = false,
                           std::optional<DeviceIndex> device_index = std::nullopt);
@@ -211,65 +229,68 @@ class ANYACCEL_API Accelerator {
   /// @name Memory
   /// @{
 
-  /// Gives unused cached memory of all devices back to the driver.
+  /// Return unused cached memory of all devices to the driver.
   /// torch.cuda: empty_cache. DeepSpeed: empty_cache.
   void empty_cache();
 
-  /// Bytes of live tensors on a device. On cpu: tensor bytes, not the process's size (see get_rss).
+  /// Bytes of live tensors on a device. On cpu, these are tensor bytes, not the process's resident
+  /// size (see get_rss()).
   /// torch.cuda: memory_allocated. DeepSpeed: memory_allocated.
   std::int64_t memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Highest memory_allocated() since the last reset.
+  /// Peak of memory_allocated() since the last reset.
   /// torch.cuda: max_memory_allocated. DeepSpeed: max_memory_allocated.
   std::int64_t max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// As reset_peak_memory_stats (torch keeps the old name).
+  /// Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name.
   /// torch.cuda: reset_max_memory_allocated. DeepSpeed: reset_max_memory_allocated.
   void reset_max_memory_allocated(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Old name of memory_reserved.
+  /// Older name of memory_reserved().
   /// torch.cuda: memory_cached. DeepSpeed: memory_cached.
   std::int64_t memory_cached(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Old name of max_memory_reserved.
+  /// Older name of max_memory_reserved().
   /// torch.cuda: max_memory_cached. DeepSpeed: max_memory_cached.
   std::int64_t max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// As reset_peak_memory_stats (torch keeps the old name).
+  /// Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name.
   /// torch.cuda: reset_max_memory_cached. DeepSpeed: reset_max_memory_cached.
   void reset_max_memory_cached(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak".
+  /// Return the allocator's counters under torch's keys, plus "host.rss.current" and
+  /// "host.rss.peak".
   /// torch.cuda: memory_stats. DeepSpeed: memory_stats.
   [[nodiscard]] MemoryStatsMap memory_stats(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// The allocator's counters of memory_stats(), as a struct.
+  /// Return the allocator's counters of memory_stats() as a struct.
   /// torch.cuda: -. DeepSpeed: -.
   [[nodiscard]] MemoryStats allocator_stats(
       std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Starts all peaks anew from the current values.
+  /// Reset all peaks to the current values.
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
   void reset_peak_memory_stats(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Bytes that the allocator holds from the driver.
+  /// Bytes that the allocator holds from the driver, in use or cached.
   /// torch.cuda: memory_reserved. DeepSpeed: memory_reserved.
   std::int64_t memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Highest memory_reserved() since the last reset.
+  /// Peak of memory_reserved() since the last reset.
   /// torch.cuda: max_memory_reserved. DeepSpeed: max_memory_reserved.
   std::int64_t max_memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Bytes of a device. On cpu the least of host, NUMA node and cgroup limit.
+  /// Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and
+  /// the cgroup limit.
   /// torch.cuda: get_device_properties(i).total_memory. DeepSpeed: total_memory.
   std::int64_t total_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Bytes of a device that are free now, other processes counted.
+  /// Bytes of a device that are free now. Memory that other processes use is not free.
   /// torch.cuda: mem_get_info(i)[0]. DeepSpeed: available_memory.
   std::int64_t available_memory(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// Free and total bytes in one call.
+  /// Return the free and the total bytes of a device in one call.
   /// torch.cuda: mem_get_info. DeepSpeed: -.
   MemoryInfo memory_info(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -281,43 +302,49 @@ class ANYACCEL_API Accelerator {
   /// @name Pinned host memory
   /// @{
 
-  /// A tensor with the same values in page-locked host memory; the tensor itself when it is pinned
-  /// already. `make_copy` false: the memory is new and its values are not set; `match_shape` false:
-  /// the result is 1-d. On cpu, where nothing needs pinning, the (contiguous) tensor itself.
-  /// `invalid_argument` for tensors that are not in host memory. torch.cuda: Tensor.pin_memory.
-  /// DeepSpeed: pin_memory.
+  /// Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is
+  /// returned as it is. `make_copy` false: the result is new memory with uninitialized values.
+  /// `match_shape` false: the result is 1-d. On cpu, memory needs no pinning, so the result is the
+  /// tensor itself, made contiguous. Throws `invalid_argument` if the tensor is not in host memory.
+  /// torch.cuda: Tensor.pin_memory. DeepSpeed: pin_memory.
   [[nodiscard]] at::Tensor pin_memory(const at::Tensor& tensor, bool make_copy = true,
                                       bool match_shape = true);
 
-  /// An uninitialized pinned host tensor of the template's dtype. `shape` sizes may not be
-  /// negative. torch.cuda: empty(pin_memory=True). DeepSpeed: pin_empty.
+  /// Create an uninitialized pinned host tensor with this shape and with the dtype of `like`.
+  /// Throws `invalid_argument` for a negative size, or if `like` is not in host memory.
+  /// torch.cuda: empty(pin_memory=True). DeepSpeed: pin_empty.
   [[nodiscard]] at::Tensor pin_empty(const at::Tensor& like, c10::IntArrayRef shape);
 
-  /// The same with the template's shape.
+  /// Create an uninitialized pinned host tensor with the shape and dtype of `like`.
   /// torch.cuda: empty_like(pin_memory=True). DeepSpeed: pin_empty_like.
   [[nodiscard]] at::Tensor pin_empty_like(const at::Tensor& like);
 
-  /// Copies a pinned tensor to ordinary memory; the pinned memory is free when its last tensor is.
+  /// Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as it
+  /// is. The pinned memory is freed with the last tensor that uses it.
   /// torch.cuda: -. DeepSpeed: unpin_memory.
   [[nodiscard]] at::Tensor unpin_memory(const at::Tensor& tensor);
 
-  /// True when a tensor is in pinned host memory, views too.
+  /// Return whether a tensor, which may be a view, is in pinned host memory.
   /// torch.cuda: Tensor.is_pinned. DeepSpeed: is_pinned.
   [[nodiscard]] bool is_pinned(const at::Tensor& tensor) const;
 
-  /// Bytes that register_host_memory wants its address aligned to; 1 means none.
+  /// Alignment in bytes that register_host_memory() requires. 1 means any address.
   /// torch.cuda: -. DeepSpeed: pin_memory_alignment.
   std::int64_t pin_memory_alignment() const noexcept;
 
-  /// Page-locks memory of the caller and makes it known to the device; false where that has no
-  /// meaning. torch.cuda: cudart().cudaHostRegister. DeepSpeed: register_host_memory.
+  /// Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if
+  /// the accelerator does not need registration. Throws `invalid_argument` for a null address or a
+  /// size below 1, `unsupported` if the device cannot register memory, and `device_error` if the
+  /// driver rejects it.
+  /// torch.cuda: cudart().cudaHostRegister. DeepSpeed: register_host_memory.
   bool register_host_memory(void* address, std::int64_t num_bytes);
 
-  /// Ends that.
+  /// Unregister memory registered with register_host_memory().
   /// torch.cuda: cudart().cudaHostUnregister. DeepSpeed: unregister_host_memory.
   void unregister_host_memory(void* address);
 
-  /// Pinned bytes in use and held; zeros where nothing is pinned.
+  /// Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin
+  /// memory.
   /// torch.cuda: host_memory_stats. DeepSpeed: -.
   HostMemoryStats host_memory_stats() const;
 
@@ -325,28 +352,29 @@ class ANYACCEL_API Accelerator {
   /// @name Data types
   /// @{
 
-  /// True when bf16 is fit for training on the current device.
+  /// Return whether the current device can train in bfloat16.
   /// torch.cuda: is_bf16_supported. DeepSpeed: is_bf16_supported.
   bool is_bf16_supported() const;
 
-  /// True when fp16 is fit for training on the current device.
+  /// Return whether the current device can train in float16, with hardware support.
   /// torch.cuda: -. DeepSpeed: is_fp16_supported.
   bool is_fp16_supported() const;
 
-  /// True when the device computes in double precision.
+  /// Return whether the device computes in double precision.
   /// torch.cuda: -. DeepSpeed: is_fp64_supported.
   bool is_fp64_supported() const;
 
-  /// Types to train in: float, then half and bfloat16 where supported.
+  /// Return the dtypes to train in: float32, then float16 and bfloat16 if supported.
   /// torch.cuda: -. DeepSpeed: supported_dtypes.
   std::vector<c10::ScalarType> supported_dtypes() const;
 
-  /// What a device can do with one type.
+  /// Return how well a device supports a dtype.
   /// torch.cuda: -. DeepSpeed: -.
   DtypeSupport dtype_support(c10::ScalarType dtype,
                              std::optional<DeviceIndex> device_index = std::nullopt) const;
 
-  /// The same for every floating and integer type that torch has.
+  /// Return how well a device supports each floating-point, integer, bool and complex dtype of
+  /// torch.
   /// torch.cuda: -. DeepSpeed: -.
   std::vector<DtypeRow> dtype_table(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -354,11 +382,12 @@ class ANYACCEL_API Accelerator {
   /// @name Mixed precision
   /// @{
 
-  /// Autocast and loss scaling, as older DeepSpeed releases have them.
+  /// Return autocast and loss scaling under the names of older DeepSpeed releases.
   /// torch.cuda: amp. DeepSpeed: amp (older releases).
   Amp amp() const noexcept;
 
-  /// Runs the ops of a scope in `dtype` where that is safe.
+  /// Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed.
+  /// Throws `unsupported` if the device does not compute in `dtype`.
   /// torch.cuda: torch.autocast. DeepSpeed: -.
   [[nodiscard]] Autocast autocast(c10::ScalarType dtype, bool enabled = true,
                                   bool cache_enabled = true) const;
@@ -367,40 +396,45 @@ class ANYACCEL_API Accelerator {
   /// @name Profiling, start-up, compilation
   /// @{
 
-  /// Opens a named range in the profiler. `domain` and `category` count where the vendor has them.
+  /// Open a named range in the profiler. `domain` and `category` are ignored unless
+  /// supports_nvtx_domain() is true.
   /// torch.cuda: nvtx.range_push. DeepSpeed: range_push.
   void range_push(std::string_view message, std::string_view domain = {},
                   std::string_view category = {});
 
-  /// Closes the innermost range of this thread; `invalid_state` when none is open.
+  /// Close the innermost range of this thread. Throws `invalid_state` if none is open.
   /// torch.cuda: nvtx.range_pop. DeepSpeed: range_pop.
   void range_pop(std::string_view domain = {});
 
-  /// True when range_push uses domains.
+  /// Return whether range_push() uses domains and categories.
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then
-  /// throws the first error. torch.cuda: _lazy_call. DeepSpeed: lazy_call.
+  /// Call `callback` when the device runs: at once if it is initialized, otherwise when it is first
+  /// used. Runs all queued callbacks, then rethrows the first error.
+  /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
-  /// Name for torch.distributed, for example "nccl".
+  /// Return the default backend for torch.distributed, for example "nccl". On cpu, the first call
+  /// may start a process to test oneCCL.
   /// torch.cuda: -. DeepSpeed: communication_backend_name.
   std::string communication_backend_name() const;
 
-  /// True when Triton can compile for the current device.
+  /// Return whether Triton can compile for the current device.
   /// torch.cuda: -. DeepSpeed: is_triton_supported.
   bool is_triton_supported() const;
 
-  /// True when a Triton grouped matrix product is faster here than torch's own.
+  /// Return whether a grouped matrix product in Triton is faster than torch's on the current
+  /// device.
   /// torch.cuda: -. DeepSpeed: prefer_triton_grouped_mm.
   bool prefer_triton_grouped_mm() const;
 
-  /// Backend for torch.compile.
+  /// Return the backend for torch.compile.
   /// torch.cuda: -. DeepSpeed: get_compile_backend.
   std::string get_compile_backend() const;
 
-  /// Changes it; `invalid_argument` with the list when this accelerator does not know it.
+  /// Set the backend for torch.compile. Throws `invalid_argument`, with the known names, for an
+  /// unknown one.
   /// torch.cuda: -. DeepSpeed: set_compile_backend.
   void set_compile_backend(const std::string& backend);
 
@@ -408,22 +442,23 @@ class ANYACCEL_API Accelerator {
   /// @name Graphs
   /// @{
 
-  /// True when this thread's work is being recorded.
+  /// Return whether this thread's work is being captured into a graph.
   /// torch.cuda: is_current_stream_capturing. DeepSpeed: is_current_stream_capturing.
   bool is_current_stream_capturing() const;
 
-  /// An empty graph; `unsupported` with the reason where there are none.
+  /// Create an empty graph. Throws `unsupported` with the reason if the accelerator has no graphs.
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
   [[nodiscard]] Graph create_graph();
 
-  /// Records the work of a scope: `{ auto c = accelerator.capture_to_graph(g); ...; c.end(); }`.
-  /// `pool`: memory of another graph to share. `stream`: where to capture; default a side stream.
+  /// Capture this thread's work until the returned object ends: `{ auto c =
+  /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: memory pool of another graph to
+  /// share. `stream`: stream on which to capture (default: a side stream).
   /// torch.cuda: graph. DeepSpeed: capture_to_graph.
   [[nodiscard]] GraphCapture capture_to_graph(
       const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
       std::optional<::anyaccel::Stream> stream = std::nullopt);
 
-  /// Runs a captured graph. `invalid_state` before capture.
+  /// Run the work of a captured graph. Throws `invalid_state` if nothing was captured.
   /// torch.cuda: CUDAGraph.replay. DeepSpeed: replay_graph.
   void replay_graph(const Graph& graph);
 
@@ -431,18 +466,26 @@ class ANYACCEL_API Accelerator {
   /// @name Tensors from values: 1-d, on the current device
   /// @{
 
+  /// Create a 1-d bfloat16 tensor on the current device.
   /// torch.cuda: tensor(dtype=bfloat16). DeepSpeed: BFloat16Tensor.
   at::Tensor BFloat16Tensor(c10::ArrayRef<double> values) const;
+  /// Create a 1-d uint8 tensor on the current device.
   /// torch.cuda: tensor(dtype=uint8). DeepSpeed: ByteTensor.
   at::Tensor ByteTensor(c10::ArrayRef<std::int64_t> values) const;
+  /// Create a 1-d float64 tensor on the current device. Throws `unsupported` without double
+  /// precision.
   /// torch.cuda: tensor(dtype=float64). DeepSpeed: DoubleTensor.
   at::Tensor DoubleTensor(c10::ArrayRef<double> values) const;
+  /// Create a 1-d float32 tensor on the current device.
   /// torch.cuda: tensor(dtype=float32). DeepSpeed: FloatTensor.
   at::Tensor FloatTensor(c10::ArrayRef<double> values) const;
+  /// Create a 1-d float16 tensor on the current device.
   /// torch.cuda: tensor(dtype=float16). DeepSpeed: HalfTensor.
   at::Tensor HalfTensor(c10::ArrayRef<double> values) const;
+  /// Create a 1-d int32 tensor on the current device.
   /// torch.cuda: tensor(dtype=int32). DeepSpeed: IntTensor.
   at::Tensor IntTensor(c10::ArrayRef<std::int64_t> values) const;
+  /// Create a 1-d int64 tensor on the current device.
   /// torch.cuda: tensor(dtype=int64). DeepSpeed: LongTensor.
   at::Tensor LongTensor(c10::ArrayRef<std::int64_t> values) const;
 
@@ -450,20 +493,20 @@ class ANYACCEL_API Accelerator {
   /// @name Op builders
   /// @{
 
-  /// Python package that holds the op builders.
+  /// Name of the Python package that contains the op builders.
   /// torch.cuda: -. DeepSpeed: op_builder_dir.
   std::string op_builder_dir() const;
 
-  /// A factory of builders, what DeepSpeed's class is in Python. Never empty: an op that this
-  /// backend lacks gives builders whose load() is `unsupported` and names op and backend.
+  /// Return a factory of op builders (in DeepSpeed, the builder's class). Never empty: if this
+  /// backend lacks the op, load() of its builders throws `unsupported`, naming op and backend.
   /// torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
-  /// A builder. Never null, as get_op_builder.
+  /// Create an op builder. Never null: if this backend lacks the op, load() throws `unsupported`.
   /// torch.cuda: -. DeepSpeed: create_op_builder.
   [[nodiscard]] std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name) const;
 
-  /// What a build needs to make an extension for this LibTorch.
+  /// Return the settings for building a C++ extension for this process's LibTorch.
   /// torch.cuda: utils.cpp_extension.BuildExtension. DeepSpeed: build_extension.
   BuildExtension build_extension() const;
 
@@ -471,16 +514,17 @@ class ANYACCEL_API Accelerator {
   /// @name Environment
   /// @{
 
-  /// Prefixes of the variables that a launcher passes to other nodes.
+  /// Prefixes of the environment variables that a launcher passes to other nodes.
   /// torch.cuda: -. DeepSpeed: export_envs.
   std::vector<std::string> export_envs() const;
 
-  /// Variables that choose devices; empty where none does (cpu).
+  /// Environment variables that select devices. Empty if there are none (cpu).
   /// torch.cuda: -. DeepSpeed: visible_devices_envs.
   std::vector<std::string> visible_devices_envs() const;
 
-  /// Writes the devices of a local rank into an environment: each of visible_devices_envs() becomes
-  /// the ids joined by commas. torch.cuda: -. DeepSpeed: set_visible_devices_envs.
+  /// Select a local rank's devices in an environment: set each of visible_devices_envs() to the
+  /// ids, joined by commas.
+  /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 
@@ -488,14 +532,14 @@ class ANYACCEL_API Accelerator {
 
   /// torch's device type of this accelerator.
   c10::DeviceType device_type() const noexcept;
-  /// The backend, for the SDK and for tests.
+  /// The backend, for backend authors and tests.
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// The index, or the current device. Out of range: 0 if names carry no index, else throws with
-  /// `where` as caller.
+  /// Return the index, or the current device's if it is empty. For an index out of range, returns 0
+  /// if names carry no index, otherwise throws `invalid_argument` on behalf of `where`.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
-  /// Runs what lazy_call() kept back, once the device runs.
+  /// Run the callbacks that lazy_call() queued, if the device is initialized.
   void run_lazy_calls() const;
 
   struct Lazy;

@@ -1,4 +1,4 @@
-// Mixed precision: autocast by scope, and loss scaling for fp16.
+// Mixed precision: autocast and loss scaling.
 #pragma once
 
 #include <ATen/core/TensorBase.h>
@@ -18,8 +18,15 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// Runs the ops of a scope in a lower precision where that is safe, on this thread. As
-/// torch.autocast. Leaving the outermost scope clears the cache of cast weights.
+/// Runs the ops of a scope in a lower precision where that is numerically safe, on this thread,
+/// like torch.autocast. Leaving the outermost scope clears the cache of cast weights. Create it
+/// with `Accelerator::autocast()`, which checks the dtype.
+///
+///     {
+///       const auto autocast = get_accelerator().autocast(c10::kBFloat16);
+///       loss = model->forward(batch);
+///     }
+///     loss.backward();
 class ANYACCEL_API Autocast {
  public:
   Autocast(c10::DeviceType type, c10::ScalarType dtype, bool enabled, bool cache_enabled);
@@ -34,30 +41,48 @@ class ANYACCEL_API Autocast {
   c10::ScalarType previous_dtype_;
 };
 
-/// Scales the loss so that fp16 gradients do not vanish, and skips steps that overflowed. As
-/// torch.amp.GradScaler. Not thread-safe.
+/// Scales the loss so that float16 gradients do not underflow, and detects steps to skip because of
+/// overflow, like torch.amp.GradScaler. Not thread-safe.
+///
+///     scaler.scale(loss).backward();
+///     const bool finite = scaler.unscale_(gradients);
+///     if (finite) optimizer.step();
+///     scaler.update(finite);
 class ANYACCEL_API GradScaler {
  public:
+  /// Options, with the defaults of torch.amp.GradScaler. The constructor throws `invalid_argument`
+  /// for a value out of range.
   struct Options {
+    /// Scale of the first step. Greater than 0.
     double init_scale = 65536.0;
+    /// Factor after `growth_interval` finite steps. Greater than 1.
     double growth_factor = 2.0;
+    /// Factor after an overflow. Between 0 and 1, exclusive.
     double backoff_factor = 0.5;
+    /// Finite steps before the scale grows. At least 1.
     int growth_interval = 2000;
+    /// False: the scale stays 1 and all methods are no-ops.
     bool enabled = true;
   };
   GradScaler() : GradScaler(Options{}) {}
+  /// Create a scaler. Throws `invalid_argument` for options out of range.
   explicit GradScaler(const Options& options);
 
-  /// loss * scale; unchanged when disabled.
+  /// Return `loss * scale`, or `loss` itself if scaling is disabled.
   [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides gradients by the scale in place. Returns false when any is infinite or NaN: skip the
-  /// step.
+  /// Divide the gradients by the scale, in place. Returns false if any value is infinite or NaN;
+  /// the step must then be skipped. Waits for the device.
   [[nodiscard]] bool unscale_(const std::vector<at::Tensor>& gradients);
-  /// Call once a step with what unscale_ returned: adapts the scale.
+  /// Adapt the scale. Call it once per step with the result of unscale_(): the scale is multiplied
+  /// by `backoff_factor` after an overflow and by `growth_factor` after `growth_interval` finite
+  /// steps in a row.
   void update(bool finite);
+  /// Current scale; 1 if scaling is disabled.
   double get_scale() const noexcept { return scale_; }
-  /// For checkpoints.
+  /// Number of finite steps since the scale last changed. Save it in checkpoints, together with
+  /// get_scale().
   int growth_tracker() const noexcept { return tracker_; }
+  /// Restore the values of get_scale() and growth_tracker() from a checkpoint.
   void load_state(double scale, int growth_tracker) noexcept;
 
  private:
@@ -66,7 +91,8 @@ class ANYACCEL_API GradScaler {
   int tracker_ = 0;
 };
 
-/// What `get_accelerator().amp()` returns, as older DeepSpeed releases have it.
+/// Autocast and loss scaling under the names of older DeepSpeed releases. Returned by
+/// `Accelerator::amp()`.
 class Amp {
  public:
   explicit Amp(c10::DeviceType type) : type_(type) {}

@@ -1,4 +1,5 @@
-// All of the interface for callers.
+// The complete interface for programs. Ops, language models and process groups have their own
+// headers.
 #pragma once
 
 #include "anyaccel/accelerator.h"  // IWYU pragma: export

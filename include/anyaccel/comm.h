@@ -1,4 +1,4 @@
-// Communication between processes: c10d process groups for every accelerator.
+// Communication between processes: process groups of c10d for every accelerator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,39 +26,42 @@ namespace anyaccel::comm {
 
 using anyaccel::ReduceOp;
 
-/// How init_process_group() makes its group. Empty parts are read from the variables that torchrun
-/// and DeepSpeed's launcher set.
+/// Options of init_process_group(). Empty members are read from the environment variables that
+/// torchrun and DeepSpeed's launcher set.
 struct InitOptions {
-  /// A torch.distributed backend name. Empty: the accelerator's communication_backend_name(), or,
-  /// on the host, gloo if only some ranks have oneCCL. Any other mismatch between ranks throws
+  /// Name of a torch.distributed backend. Empty: the accelerator's communication_backend_name(); on
+  /// the host, gloo if only some ranks have oneCCL. Any other mismatch between ranks throws
   /// `invalid_argument`.
   std::string backend = {};
-  /// Where the ranks find each other, for example a c10d::FileStore; empty: a TCPStore at
-  /// MASTER_ADDR:MASTER_PORT, which rank 0 serves unless torchrun's agent does.
+  /// Store through which the ranks find each other, for example a c10d::FileStore. Empty: a
+  /// TCPStore at MASTER_ADDR:MASTER_PORT. Rank 0 serves it unless torchrun's agent does.
   c10::intrusive_ptr<c10d::Store> store = {};
-  std::optional<int> rank = {};        ///< empty: RANK
-  std::optional<int> world_size = {};  ///< empty: WORLD_SIZE
-  std::chrono::milliseconds timeout =
-      std::chrono::minutes(30);  ///< to find each other, and for each operation
-  /// Host tensors go through memory that the ranks share, where they do.
+  std::optional<int> rank = {};        ///< rank of this process; empty: RANK
+  std::optional<int> world_size = {};  ///< number of ranks; empty: WORLD_SIZE
+  /// Time limit for the rendezvous and for each operation.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// Use shared memory for host tensors if all ranks share memory.
   bool shared_memory = true;
 };
 
-/// A collective that goes on while its caller does other things. Copies are the same operation.
-/// Used by one thread at a time.
+/// A collective in progress. Copies refer to the same operation. Not thread-safe.
+///
+///     Work work = group.all_reduce_async(gradient, ReduceOp::avg);
+///     compute_something_else();
+///     work.wait();  // gradient may be read from here on
 class [[nodiscard]] Work {
  public:
-  /// No operation: it is done.
+  /// Create a work object without an operation. It is done.
   Work() = default;
-  /// Whether it has ended on this rank, well or not; on an accelerator with streams: whether its
-  /// result is queued.
+  /// Return whether the operation has ended on this rank, successfully or not. On an accelerator
+  /// with streams: whether its result is queued.
   [[nodiscard]] ANYACCEL_API bool done() const;
-  /// Returns when the result may be used, as the function without `_async` does, and throws what
-  /// that would throw. Once or more; for a tensor of an accelerator in the thread whose current
-  /// stream uses the result.
+  /// Wait until the result may be used, as the function without `_async` does, and throw the errors
+  /// that it would throw. May be called repeatedly. For a device tensor, call it on the thread
+  /// whose current stream uses the result.
   ANYACCEL_API void wait() const;
 
-  /// Of the library's own sources, as is the constructor.
+  /// Used by AnyAccel's own sources, like the constructor below.
   class State;
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
@@ -66,91 +69,111 @@ class [[nodiscard]] Work {
   std::shared_ptr<State> state_;
 };
 
-/// The ranks of a job, or some of them, and the collectives between them, on tensors of the
-/// accelerator and of the host.
+/// Ranks that communicate, and their collectives, for tensors of the accelerator and of the host.
 ///
-/// The way is the fastest that there is: host tensors go through shared memory (all_reduce,
-/// all_gather, reduce_scatter, broadcast, and barrier on accelerators that are the host) where all
-/// ranks share it, everything else through the backend. All ranks call the same functions in the
-/// same order with tensors of the same size, dtype and kind of device. Ranks are those of this
-/// group, 0 to size() - 1.
+/// Every rank calls the same functions in the same order, with tensors of the same size, dtype and
+/// device type. Ranks are numbered from 0 to size() - 1 within the group.
 ///
-/// A function returns when its result may be used: on a host tensor when it is there, on an
-/// accelerator with streams when it is queued behind the current stream. Tensors may have any
-/// strides. Dtypes: what moves data takes every one; reductions as make_staged_backend() says,
-/// shared memory int16 too; others are `unsupported`.
+/// Transport: if all ranks share memory, host tensors use it in all_reduce(), all_gather(),
+/// reduce_scatter() and broadcast(), and so does barrier() if the accelerator is the host.
+/// Everything else uses the backend.
 ///
-/// Errors: wrong arguments are `invalid_argument` before anything is sent. A rank that is gone is
-/// `unavailable`, one that does not come within the timeout is `timeout`, on every rank that waits
-/// for it; the group is then of no use. In a forked child `invalid_state`.
+/// Completion: a function returns when its result may be used. The result of a host tensor is
+/// complete. The result of a tensor on an accelerator with streams is queued on the current stream.
 ///
-/// Thread-safe, but the order of calls must be one and the same on all ranks: collectives of one
-/// group belong into one thread. send() and recv() may run beside them. The destructor waits for
-/// what was begun by all_reduce_async() and for nothing else: end with a barrier(), and rank 0,
-/// which may serve the store, last.
+/// Tensors: any strides. Functions that only move data support all dtypes. Reductions support the
+/// dtypes that make_staged_backend() lists, and int16 in shared memory. Other dtypes throw
+/// `unsupported`.
+///
+/// Errors: invalid arguments throw `invalid_argument` before anything is sent. If a rank has died,
+/// all ranks that wait for it throw `unavailable`. If a rank does not arrive within the timeout,
+/// they throw `timeout`. The group is then unusable. In a forked child, all functions throw
+/// `invalid_state`.
+///
+/// Thread safety: all functions are thread-safe, but collectives must start in the same order on
+/// all ranks, so call the collectives of one group from one thread. send() and recv() may run
+/// concurrently with them.
+///
+/// Destruction: the destructor waits for operations of all_reduce_async() but not for other ranks.
+/// End a program with barrier(), and let rank 0 exit last if it serves the store.
+///
+///     auto group = comm::init_process_group();
+///     at::Tensor x = at::ones({4}, get_accelerator().torch_device());
+///     group.all_reduce(x);  // every element is group.size()
+///     group.barrier();
 class ANYACCEL_API ProcessGroup {
  public:
   ProcessGroup(ProcessGroup&& other) noexcept;
   ProcessGroup& operator=(ProcessGroup&& other) noexcept;
   ~ProcessGroup();
 
+  /// Rank of this process in the group.
   int rank() const noexcept;
+  /// Number of ranks in the group.
   int size() const noexcept;
-  /// The ranks of this group as init_process_group() numbered them, ascending.
+  /// Ranks of this group in the numbering of init_process_group(), in ascending order.
   const std::vector<int>& ranks() const noexcept;
-  /// The backend's name, for example "nccl".
+  /// Name of the backend, for example "nccl".
   const std::string& backend_name() const noexcept;
-  /// Why another backend than a vendor's own of that name serves it; empty when it is a vendor's.
+  /// Explain why the staging backend serves the group instead of the vendor's backend of that name.
+  /// Empty for the vendor's backend.
   const std::string& backend_reason() const noexcept;
-  /// Why host tensors do not go through shared memory; empty when they do. A call of all ranks.
+  /// Explain why host tensors do not use shared memory. Empty if they do. A collective call: all
+  /// ranks call it.
   const std::string& shared_memory_reason();
-  /// By which ops that add up in the middle of their work take the group, such as
-  /// `inference_decode`; empty where host tensors do not go through shared memory. What was begun
-  /// there has ended. A call of all ranks.
+  /// Return the name under which ops that all-reduce internally, such as `inference_decode`, find
+  /// this group. Empty if host tensors do not use shared memory. Waits for pending operations of
+  /// all_reduce_async(). A collective call: all ranks call it.
   std::string shared_memory_name();
-  /// The group for everything else that c10d has, such as operations that are waited for later.
-  /// Calls to it belong into the thread that calls this object's collectives.
+  /// The underlying group of c10d, for operations that this class lacks. Call it from the thread
+  /// that calls this object's collectives.
   const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;
 
-  /// A group of some ranks of this one, with the same options. Called by those ranks alone;
-  /// `invalid_argument` on others. Repeated ranks are refused; order does not matter.
+  /// Create a group of some ranks of this one, with the same options. Only those ranks call it;
+  /// others get `invalid_argument`. Repeated ranks throw `invalid_argument`. The order of `ranks`
+  /// does not matter.
   ProcessGroup new_group(const std::vector<int>& ranks);
 
-  /// In place. `avg` is for floating and complex dtypes.
+  /// Reduce a tensor in place on all ranks. `avg` requires a floating-point or complex dtype.
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  /// The same, begun: shared memory is a thread's of the group, where the rank's own may compute
-  /// meanwhile. The tensor may be neither read nor written before Work::wait(). It takes its turn
-  /// in the order of calls: a later call runs after it.
+  /// Start an all_reduce() and return without waiting. In shared memory, a thread of the group runs
+  /// it while the caller continues. Do not read or write the tensor before Work::wait(). Later
+  /// calls run after it.
   [[nodiscard]] Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  /// In place on rank `destination`; the others keep theirs.
+  /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.
   void reduce(const at::Tensor& tensor, int destination, ReduceOp op = ReduceOp::sum);
-  /// In place, from rank `source`.
+  /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast(const at::Tensor& tensor, int source);
-  /// The tensors of all ranks one after the other along the first dimension.
+  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
+  /// ranks.
   [[nodiscard]] at::Tensor all_gather(const at::Tensor& input);
-  /// The same into `output`, which is contiguous and size() times as large.
+  /// Write the result of all_gather() to `output`, which is contiguous and size() times as large as
+  /// `input`.
   void all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input);
-  /// This rank's part, along the first dimension, of the reduced tensor; the dimension is a
-  /// multiple of size().
+  /// Reduce a tensor and return this rank's part along the first dimension. The size of that
+  /// dimension must be a multiple of size().
   [[nodiscard]] at::Tensor reduce_scatter(const at::Tensor& input, ReduceOp op = ReduceOp::sum);
-  /// The same into `output`; `input` is size() times as large.
+  /// Write the result of reduce_scatter() to `output`. `input` is size() times as large.
   void reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                              ReduceOp op = ReduceOp::sum);
-  /// On rank `destination` the tensors of all ranks, in their order; on the others an empty list.
-  std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
-  /// Into `output` the part of this rank; `parts` has one a rank on rank `source` and is empty on
+  /// Return the tensors of all ranks, in their order, on rank `destination`, and an empty list on
   /// the others.
+  std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
+  /// Write this rank's part to `output`. On rank `source`, `parts` has one tensor per rank; on the
+  /// others it is empty.
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
-  /// Rows of the first dimension, `input_splits[i]` of them to rank i and `output_splits[i]` from
-  /// it; empty: the same number for each rank.
+  /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
+  /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
   void all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                          std::vector<std::int64_t> output_splits = {},
                          std::vector<std::int64_t> input_splits = {});
-  /// `inputs[i]` goes to rank i, `outputs[i]` comes from it.
+  /// Exchange tensors: `inputs[i]` goes to rank i and `outputs[i]` comes from it.
   void all_to_all(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& inputs);
+  /// Send a tensor to rank `destination`, which calls recv() with the same tag.
   void send(const at::Tensor& tensor, int destination, int tag = 0);
+  /// Receive a tensor of the same size and dtype from rank `source`.
   void recv(const at::Tensor& tensor, int source, int tag = 0);
-  /// Returns when all ranks have come.
+  /// Wait until all ranks have called it.
   void barrier();
 
  private:
@@ -160,69 +183,78 @@ class ANYACCEL_API ProcessGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-/// The group of all ranks of a job: one way for every accelerator. Called once a rank, by all of
-/// them. A program without any of the variables is a group of one.
+/// Create the group of all ranks of a job. Every rank calls it once. A program without the
+/// launcher's environment variables gets a group with one rank.
 ///
-/// Where LOCAL_RANK names a device of the accelerator, that becomes the calling thread's. Errors:
-/// `invalid_argument` for what is missing or wrong, `timeout` when ranks do not come, `unavailable`
-/// when they cannot be reached. From then on the process ignores SIGPIPE where that was left at its
-/// default: a peer that is gone is an error and not the end.
+/// If LOCAL_RANK names a device of the accelerator, that device becomes the calling thread's
+/// current one. From then on, the process ignores SIGPIPE if the signal had its default action, so
+/// that a lost connection is an error instead of the end of the process.
+///
+/// Throws `invalid_argument` for missing or invalid settings, `timeout` if other ranks do not
+/// arrive, and `unavailable` if they cannot be reached.
 ANYACCEL_API ProcessGroup init_process_group(const InitOptions& options = {});
 
-/// Name of the backend that stages through host memory; it serves every accelerator and the host
-/// itself.
+/// Name of the backend that stages tensors through host memory. It serves every accelerator and the
+/// host itself.
 inline constexpr const char* kStaged = "staged";
 
-/// Name of the backend of oneCCL's collectives between hosts, on the accelerator that is the host:
-/// the op `CCLCommBuilder`, with the same types and errors as the backend that stages; what oneCCL
-/// has not (bitwise reductions, send and recv) goes through gloo. Making it is `unavailable` on
-/// every rank when it cannot be had on one, with that one's reason. Elsewhere the name is a
-/// vendor's.
+/// Name of the oneCCL backend, if the accelerator is the host. It uses the op `CCLCommBuilder` and
+/// has the dtypes and errors of the staging backend. gloo runs the operations that oneCCL lacks:
+/// bitwise reductions, send and recv. If one rank cannot use oneCCL, its creation throws
+/// `unavailable` on every rank, with that rank's reason. On other accelerators, the name refers to
+/// the vendor's backend.
 inline constexpr const char* kCcl = "ccl";
 
-/// What a backend is made from. Each rank gives the same store and size, and its own rank.
+/// Options of a backend. All ranks pass the same store and size, and their own rank.
 struct GroupOptions {
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< for each operation
+  /// Time limit of each operation.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
+/// Creates a backend from a store and options.
 using BackendFactory = std::function<c10::intrusive_ptr<c10d::Backend>(
     const c10::intrusive_ptr<c10d::Store>&, const GroupOptions&)>;
 
-/// The backend that stages: a tensor of the accelerator is copied to pinned host memory in the
-/// order of its stream, gloo moves or reduces it there, and it is copied back in the order of a
-/// stream of its own; `Work::wait()` makes the current stream wait for that copy. Host tensors go
-/// to gloo as they are.
+/// Create the staging backend. It copies a device tensor to pinned host memory in the order of the
+/// tensor's stream, lets gloo move or reduce it there, and copies the result back on a side stream.
+/// `Work::wait()` makes the current stream wait for that copy. Host tensors go to gloo directly.
 ///
-/// Every operation of c10d except sparse ones. Moving data works with every dtype; reductions with
-/// those that gloo reduces, bool and complex sums; AVG with floating ones; PREMUL_SUM is
-/// `unsupported`. Wrong arguments throw at the call, what fails later throws from `Work::wait()`:
-/// `timeout` when a peer did not come in time, `unavailable` when it is gone. Collectives of a
-/// group run one after the other in the order of the calls, sends and receives beside them. Calls
-/// on one group come from one thread. Not usable in a forked child: `invalid_state`.
+/// Operations: all of c10d's except sparse ones. Collectives of a group run one after the other in
+/// the order of their calls; sends and receives run concurrently with them. Call one group from one
+/// thread.
+///
+/// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
+/// float32, float64, int8, uint8, int32, int64 and bool, and sums of complex64 and complex128. AVG
+/// requires a floating-point or complex dtype. PREMUL_SUM throws `unsupported`.
+///
+/// Errors: invalid arguments throw when the function is called. Later failures throw from
+/// `Work::wait()`: `timeout` if another rank did not arrive in time, `unavailable` if it has died.
+/// In a forked child, calls throw `invalid_state`.
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_staged_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GroupOptions& options);
 
-/// Registers a backend under a torch.distributed name ("nccl", ...). The last registration wins.
-/// Thread-safe.
+/// Register a backend under a torch.distributed name ("nccl", ...). The last registration of a name
+/// is used. Throws `invalid_argument` for an empty name or factory. Thread-safe.
 ANYACCEL_API void register_backend(const std::string& name, BackendFactory factory);
 
-/// Sorted names that make_backend() accepts: the registered ones, "staged", the
+/// Return the sorted names that make_backend() accepts: the registered ones, "staged", the
 /// communication_backend_name() of this process's accelerator, and "ccl" and "gloo" if that
 /// accelerator is the host. Thread-safe.
 ANYACCEL_API std::vector<std::string> backend_names();
 
-/// Creates the backend with this name: the registered one, else oneCCL's for "ccl" on the host,
-/// else the staging backend. Throws `invalid_argument` for an unknown name.
+/// Create the backend with this name: the registered one, otherwise oneCCL's for "ccl" on the host,
+/// otherwise the staging backend. Throws `invalid_argument` for an unknown name.
 ANYACCEL_API c10::intrusive_ptr<c10d::Backend> make_backend(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);
 
-/// A process group for tensors of the accelerator and of the host, over make_backend(name). An
-/// empty name: the accelerator's communication_backend_name(). Beside a vendor's backend of an
-/// accelerator's own, host tensors are staged. init_process_group() has more: where the ranks meet,
-/// shared memory, groups of some ranks.
+/// Create a process group of c10d over make_backend(name), for tensors of the accelerator and of
+/// the host. An empty name selects the accelerator's communication_backend_name(). If a vendor's
+/// backend serves only the device, host tensors use the staging backend.
+///
+/// init_process_group() adds the rendezvous, shared memory and groups of some ranks.
 ANYACCEL_API c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
     const std::string& name, const c10::intrusive_ptr<c10d::Store>& store,
     const GroupOptions& options);

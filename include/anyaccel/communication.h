@@ -1,4 +1,4 @@
-// Why the accelerator communicates through what it does.
+// Reason for the choice of the communication backend.
 #pragma once
 
 #include <string>
@@ -7,11 +7,13 @@
 
 namespace anyaccel {
 
-/// Why get_accelerator().communication_backend_name() is what it is, as one sentence: what was
-/// found and tried where an accelerator has more than one way (the CPU: oneCCL where it starts,
-/// else gloo). Empty where there is nothing to choose. The first call, of this or of that, finds
-/// out; docs/explanation/communication-backend.md says what it costs. Thread-safe. Throws what
-/// get_accelerator() throws.
+/// Explain the value of get_accelerator().communication_backend_name() in one sentence: which
+/// backends were found and tested. The CPU uses oneCCL if it starts, otherwise gloo. Empty if the
+/// accelerator has only one backend.
+///
+/// The first call of either function makes the choice, which can take a second and start a process;
+/// see docs/explanation/communication-backend.md. Throws the errors of get_accelerator().
+/// Thread-safe.
 ANYACCEL_API std::string communication_backend_reason();
 
 }  // namespace anyaccel

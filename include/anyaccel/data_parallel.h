@@ -1,5 +1,5 @@
 // Data-parallel training: every rank has the whole model and a part of the batch, and gradients are
-// averaged while backward goes on.
+// averaged while the backward pass runs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,61 +14,64 @@
 
 namespace anyaccel::comm {
 
+/// Options of DataParallel. All ranks must pass the same values.
 struct DataParallelOptions {
-  /// Most MiB of gradients in a bucket, as torch's DistributedDataParallel calls it. A larger
-  /// gradient is a bucket of its own.
+  /// Maximum MiB of gradients per bucket, as in torch's DistributedDataParallel. A larger gradient
+  /// gets its own bucket.
   double bucket_cap_mb = 25;
-  /// The same for the first bucket of each dtype, so that something is sent early.
+  /// Maximum MiB of the first bucket of each dtype and device. It is small so that communication
+  /// starts early.
   double first_bucket_mb = 1;
 };
 
-/// Averages the gradients of a model over the ranks of a group, as torch's DistributedDataParallel
-/// does.
+/// Averages the gradients of a model over the ranks of a group, like torch's
+/// DistributedDataParallel.
 ///
-/// Gradients are grouped in buckets, from the last parameter to the first, because backward comes
-/// to them in about that order: give the parameters in the order in which the model uses them. Each
-/// bucket is one piece of memory; after a backward pass the parameters' gradients are views of it.
-/// A bucket whose gradients are all there is reduced at once, while backward goes on; buckets are
-/// reduced in one order on all ranks.
-///
-/// A step: backward() on each rank, then finish(), then what uses the gradients. Between steps
-/// gradients may be set to zero, or reset
-/// (`mutable_grad().reset()`), which is faster. The mean is over ranks: where ranks have batches of
-/// different size, each scales its loss by its share of the batch times the number of ranks.
-///
-///     DataParallel parallel(group, parameters);
+///     DataParallel parallel(group, model->parameters());
 ///     loss.backward();
 ///     parallel.finish();
 ///     optimizer.step();
 ///
-/// Several backward passes for one step (gradient accumulation): all but the last in the scope of a
-/// no_sync().
+/// In each step, all ranks call backward(), then finish(), then use the gradients. Between steps,
+/// gradients may be zeroed or reset (`mutable_grad().reset()`); resetting is faster. For gradient
+/// accumulation, run all backward passes except the last in the scope of no_sync().
 ///
-/// Errors: wrong arguments are `invalid_argument`, on every rank where the parameters of ranks
-/// differ; a second backward pass before finish() without no_sync() is `invalid_state`; sparse
-/// gradients are `unsupported`. A rank that is gone or does not come is `unavailable` or `timeout`
-/// from finish(), or from backward(); the object and its group are then of no use.
+/// Gradients are averaged over ranks. If batches have different sizes, each rank scales its loss by
+/// its share of the whole batch times the number of ranks.
 ///
-/// Not thread-safe, but backward may use threads of its own. The group must live longer, and its
-/// other collectives wait until finish() has returned. One object a parameter: it has the
-/// parameter's post-accumulate-grad hook.
+/// Gradients are grouped into buckets, from the last parameter to the first, because backward
+/// computes them in about that order. Pass the parameters in the order in which the model uses
+/// them. After a backward pass, the parameters' gradients are views of the buckets' memory. A
+/// bucket is reduced as soon as all its gradients exist, in the same order on all ranks.
+///
+/// Errors: `invalid_argument` for wrong arguments, on every rank if the parameters differ between
+/// ranks; `invalid_state` for a second backward pass before finish() outside of no_sync(), for
+/// finish() inside of it, and for parameters that already have a post-accumulate-grad hook;
+/// `unsupported` for sparse gradients. If a rank dies or does not arrive, finish() or backward()
+/// throws `unavailable` or `timeout`, and the object and its group are then unusable.
+///
+/// Not thread-safe, but backward may use its own threads. The group must outlive this object. Do
+/// not call other collectives of the group between the start of backward and the end of finish().
+/// Create at most one DataParallel per parameter.
 class ANYACCEL_API DataParallel {
  public:
-  /// Called by all ranks, with parameters of the same shapes and dtypes in the same order, each a
-  /// dense floating-point leaf that requires a gradient. Their values become those of rank 0.
+  /// Install hooks on the parameters and set their values to those of rank 0. All ranks pass
+  /// parameters of the same shapes and dtypes in the same order. Each must be a dense
+  /// floating-point leaf that requires a gradient.
   DataParallel(ProcessGroup& group, std::vector<at::Tensor> parameters,
                const DataParallelOptions& options = {});
-  /// The parameters and their gradients stay as they are.
+  /// Remove the hooks. The parameters and their gradients keep their values.
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
-  /// Sends what is not sent yet and returns when all gradients are means (on an accelerator with
-  /// streams: are queued). A parameter that got no gradient on this rank counts as zero; one that
-  /// got none on any rank has none afterwards.
+  /// Reduce the remaining buckets and wait until all gradients are averages (on an accelerator with
+  /// streams: until they are queued). A parameter without a gradient on this rank counts as zero. A
+  /// parameter without a gradient on all ranks still has none afterwards.
   void finish();
 
-  /// While one lives, backward passes add to the gradients and send nothing.
+  /// While an object of this class exists, backward passes accumulate gradients without
+  /// communication.
   class NoSync {
    public:
     ~NoSync();
@@ -80,17 +83,19 @@ class ANYACCEL_API DataParallel {
     explicit NoSync(int& depth) : depth_(depth) { ++depth_; }
     int& depth_;
   };
+  /// Return a guard that disables communication until it is destroyed.
   [[nodiscard]] NoSync no_sync();
 
-  /// What is reduced together, in the order in which it is.
+  /// Gradients that are reduced together.
   struct Bucket {
-    std::vector<std::size_t> parameters;  ///< by their place in the list that was given
-    at::Tensor memory;  ///< one-dimensional, of the gradients' dtype: they are views of it
+    std::vector<std::size_t> parameters;  ///< indices in the list of parameters
+    at::Tensor memory;  ///< 1-d, of the gradients' dtype; the gradients are views of it
   };
+  /// The buckets in the order in which they are reduced.
   const std::vector<Bucket>& buckets() const noexcept;
 
-  /// How many buckets of this step are reduced already; 0 after finish(). For the thread that runs
-  /// backward, or its hooks.
+  /// Number of buckets of this step that are already reduced. 0 after finish(). Call it from the
+  /// thread that runs backward, or from its hooks.
   std::size_t reduced() const;
 
  private:

@@ -1,4 +1,4 @@
-// Data types: what a device can really do with each one.
+// Data types and how well a device supports each of them.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -9,12 +9,13 @@
 
 namespace anyaccel {
 
-/// What one device does with one data type. All false means that tensors of it cannot be made.
+/// How well one device supports one dtype. If all members are false, the device cannot hold tensors
+/// of this dtype.
 struct DtypeSupport {
   bool storable = false;    ///< tensors can be allocated, copied and converted
-  bool computable = false;  ///< elementwise and matrix operations exist
-  bool fast = false;        ///< the hardware has instructions for it; false: emulated or upcast
-  bool reducible = false;   ///< the default communication backend can all-reduce it
+  bool computable = false;  ///< elementwise ops and matrix products exist
+  bool fast = false;  ///< the hardware has instructions for it; false if it is emulated or upcast
+  bool reducible = false;  ///< the default communication backend can all-reduce it
 };
 
 /// One row of `Accelerator::dtype_table()`.
@@ -23,11 +24,12 @@ struct DtypeRow {
   DtypeSupport support;
 };
 
-/// Python's name of a type without "torch.", for example "bfloat16". Never null.
+/// Return torch's Python name of a dtype, without "torch.", for example "bfloat16". Never null.
 ANYACCEL_API const char* dtype_name(c10::ScalarType dtype) noexcept;
 
-/// Reads "fp32", "float32", "float", "bf16", "bfloat16", "fp16", "float16", "half", "fp64",
-/// "float64", "double". Throws `invalid_argument` with the names that are known.
+/// Parse the name of a floating-point dtype: "fp32", "float32", "float", "bf16", "bfloat16",
+/// "fp16", "float16", "half", "fp64", "float64" or "double". Throws `invalid_argument`, with the
+/// accepted names, for any other text.
 ANYACCEL_API c10::ScalarType parse_dtype(const std::string& text);
 
 }  // namespace anyaccel

@@ -1,4 +1,4 @@
-// Errors: one exception type with a code and a message of one form. Needs no torch.
+// The exception type of AnyAccel. Does not need torch.
 #pragma once
 
 #include <stdexcept>
@@ -9,40 +9,49 @@
 
 namespace anyaccel {
 
-/// What kind of failure an `Error` reports. Callers branch on this, never on the text.
+/// Kind of failure that an `Error` reports. Programs branch on the code, never on the text.
 enum class ErrorCode {
-  invalid_argument,  ///< the caller gave something that cannot be used
-  invalid_state,     ///< the call is not possible now (replay before capture, ...)
-  unsupported,       ///< this backend or device does not have the feature
-  unavailable,       ///< the device, library or service is not there or cannot start
+  invalid_argument,  ///< an argument has a value that the function does not accept
+  invalid_state,     ///< the call is not valid now, for example replay() before a capture
+  unsupported,       ///< the backend or device lacks the feature
+  unavailable,       ///< the device, library or service is missing or cannot start
   not_found,         ///< a named file, backend, op or tensor does not exist
   out_of_memory,     ///< host or device memory is exhausted
   build_failed,      ///< compiling or linking an op failed
-  io,                ///< the operating system refused a read or a write
-  corrupt,           ///< a file was read and its content is not what it must be
-  timeout,           ///< a wait ended without an answer
+  io,                ///< the operating system reported a failed read or write
+  corrupt,           ///< the content of a file is invalid
+  timeout,           ///< the result did not arrive within the time limit
   version_mismatch,  ///< two parts were built for different versions
-  device_error,      ///< the device reported a failure of earlier work
-  interrupted,       ///< the user asked to stop
+  device_error,      ///< the device reported that earlier work failed
+  interrupted,       ///< the user requested a stop
   internal,          ///< a defect in AnyAccel itself
 };
 
-/// Stable lower-case name of a code, for example "invalid_argument". Never null.
+/// Return the lower-case name of a code, for example "invalid_argument". Names are stable. Never
+/// null.
 ANYACCEL_API const char* to_string(ErrorCode code) noexcept;
 
-/// The parts of a message. Only `what` is required; empty parts are left out.
+/// Parts of an error message. Only `what` is required; empty parts are left out.
 struct ErrorText {
-  std::string what;       ///< what went wrong, without a final full stop
-  std::string got = {};   ///< what was given or found
-  std::string want = {};  ///< what would have been right
-  std::string hint = {};  ///< what to do about it
+  std::string what;       ///< what failed, without a final period
+  std::string got = {};   ///< the actual value
+  std::string want = {};  ///< the expected value
+  std::string hint = {};  ///< how to solve the problem
 };
 
-/// The exception that every part of AnyAccel throws.
-/// Its message reads `[where] what; got X, want Y; do Z`. Copyable; safe to pass between threads.
+/// The exception that every part of AnyAccel throws. The message has the form `[where] what; got X,
+/// want Y; do Z`. Copyable, and safe to pass between threads.
+///
+///     try {
+///       train();
+///     } catch (const anyaccel::Error& error) {
+///       if (error.code() != anyaccel::ErrorCode::out_of_memory) throw;
+///       retry_with_smaller_batch();
+///     }
 class ANYACCEL_API Error : public std::runtime_error {
  public:
-  /// `where` is the public function or command that failed, as the caller knows it.
+  /// Create an error. `where`: the public function or command that failed, by the name that the
+  /// caller knows.
   Error(ErrorCode code, std::string_view where, const ErrorText& text);
   ErrorCode code() const noexcept { return code_; }
 

@@ -1,4 +1,4 @@
-// Events: marks in a stream that can be waited for and timed.
+// Events: points in a stream that can be waited for and timed.
 #pragma once
 
 #include <memory>
@@ -13,25 +13,36 @@ namespace sdk {
 class EventImpl;
 }
 
-/// A mark in a stream. Copies share the mark. Before `record` an event counts as done, as torch's
-/// do. Thread-safe as far as the backend's events are; record on one thread.
+/// A point in a stream. Copies refer to the same point. As in torch, an event that was never
+/// recorded counts as complete.
+///
+/// Thread safety: as thread-safe as the backend's events. Record an event on one thread only.
+///
+///     auto start = accelerator.Event(true), end = accelerator.Event(true);
+///     start.record();
+///     y = at::matmul(a, b);
+///     end.record();
+///     end.synchronize();
+///     const double milliseconds = start.elapsed_time(end);
 class ANYACCEL_API Event {
  public:
-  /// For backends and `Accelerator::Event`.
+  /// For backends. Programs call `Accelerator::Event()`.
   explicit Event(std::shared_ptr<sdk::EventImpl> impl) : impl_(std::move(impl)) {}
 
-  /// Marks the end of what `stream` holds now; none given: the accelerator's current stream.
+  /// Mark the end of the work that is queued on `stream` now.
   void record(const Stream& stream);
+  /// Mark the end of the work that is queued on the accelerator's current stream now.
   void record();
-  /// Work queued on `stream` (or the current one) from now on waits for this event.
+  /// Make work that is queued on `stream` from now on wait for this event. Does not block the host.
   void wait(const Stream& stream) const;
+  /// Make later work on the accelerator's current stream wait for this event.
   void wait() const;
-  /// True when the marked work is done.
+  /// Return whether the marked work is complete.
   [[nodiscard]] bool query() const;
-  /// Blocks the host until the marked work is done.
+  /// Block the host until the marked work is complete.
   void synchronize() const;
-  /// Milliseconds from this event to `end`. Both need timing, must be recorded and done;
-  /// otherwise `invalid_state`.
+  /// Return the milliseconds from this event to `end`. Throws `invalid_state` unless both events
+  /// have timing, were recorded and are complete.
   double elapsed_time(const Event& end) const;
 
  private:

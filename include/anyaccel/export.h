@@ -1,8 +1,9 @@
-// Which symbols our libraries export: they are compiled with hidden visibility.
+// Symbol visibility. All libraries are compiled with hidden visibility and export only what these
+// macros mark.
 #pragma once
 
-// Marks classes and functions that other libraries use. Other libraries of ours count: internal
-// headers mark what they share.
+// Marks classes and functions that other libraries use, including internal ones that AnyAccel's own
+// libraries share.
 #ifndef ANYACCEL_API
 #define ANYACCEL_API __attribute__((visibility("default")))
 #endif

@@ -1,4 +1,4 @@
-// Graphs: a sequence of device work, captured once and replayed.
+// Graphs: device work that is captured once and replayed.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,47 @@ namespace sdk {
 class GraphImpl;
 }
 
-/// Names a memory pool that graphs may share, as torch's MempoolId_t.
+/// Identifies a memory pool that graphs can share, like torch's MempoolId_t.
 using GraphPool = std::pair<std::uint64_t, std::uint64_t>;
 
-/// A captured sequence of work. Copies share the graph. Not thread-safe: capture and replay one at
-/// a time. Tensors made during capture keep their addresses; replay writes to them again, so inputs
-/// are changed by `copy_` and never by assignment.
+/// A captured sequence of work. Copies refer to the same graph.
+///
+/// Tensors created during the capture keep their addresses, and each replay overwrites them. Change
+/// inputs in place with `copy_()`; assigning a new tensor has no effect on the graph.
+///
+/// Not thread-safe. Only one capture or replay may run at a time.
+///
+///     Graph graph = accelerator.create_graph();
+///     {
+///       auto capture = accelerator.capture_to_graph(graph);
+///       y = model->forward(x);
+///       capture.end();
+///     }
+///     x.copy_(next_input);
+///     graph.replay();  // y now has the result for next_input
 class ANYACCEL_API Graph {
  public:
+  /// Whether the graph holds captured work.
   enum class State { empty, capturing, captured };
 
+  /// For backends. Programs call `Accelerator::create_graph()`.
   explicit Graph(std::shared_ptr<sdk::GraphImpl> impl);
 
+  /// Current state. Copies share it.
   State state() const noexcept;
-  /// Starts recording this thread's work (and its backward passes). `invalid_state` when a capture
-  /// runs.
+  /// Start capturing this thread's work, including its backward passes. `pool`: memory pool of
+  /// another graph to share. An earlier capture of this graph is discarded. Throws `invalid_state`
+  /// if the graph is already capturing.
   void capture_begin(std::optional<GraphPool> pool = std::nullopt);
-  /// Ends recording. `invalid_state` when none runs. A refused op makes it throw and empties the
-  /// graph.
+  /// End the capture. Throws `invalid_state` if the graph is not capturing. If an op cannot be
+  /// captured, throws its error and leaves the graph empty.
   void capture_end();
-  /// Runs the captured work again. `invalid_state` before capture.
+  /// Run the captured work again. Throws `invalid_state` if nothing was captured.
   void replay();
-  /// Forgets the work and gives back its memory; the graph can capture anew.
+  /// Discard the captured work and free its memory. The graph can then capture again.
   void reset();
-  /// The pool of this graph, to be given to another `capture_begin`. `invalid_state` before
-  /// capture.
+  /// Return this graph's memory pool, to pass to another `capture_begin()`. Throws `invalid_state`
+  /// if the graph is empty.
   GraphPool pool() const;
 
  private:
@@ -47,9 +63,13 @@ class ANYACCEL_API Graph {
   std::shared_ptr<Shared> shared_;
 };
 
-/// Records the work of a scope into a graph. What `with get_accelerator().capture_to_graph(g):` is
-/// in Python. Call `end()` to see errors; the destructor ends the capture too, and discards it
-/// while an exception passes.
+/// Captures the work of a scope into a graph. The counterpart of Python's `with
+/// get_accelerator().capture_to_graph(g):`.
+///
+/// Call `end()` to receive errors before the end of the scope. Otherwise the destructor ends the
+/// capture and may throw. If the scope is left by an exception, the destructor discards the
+/// capture. Unless the device is synchronous, the constructor waits for the device and, without
+/// `stream`, captures on a new stream.
 class ANYACCEL_API GraphCapture {
  public:
   GraphCapture(Accelerator& accelerator, Graph graph, std::optional<GraphPool> pool,
@@ -57,9 +77,9 @@ class ANYACCEL_API GraphCapture {
   ~GraphCapture() noexcept(false);
   GraphCapture(const GraphCapture&) = delete;
   GraphCapture& operator=(const GraphCapture&) = delete;
+  /// End the capture. A second call is a no-op. Throws the errors of `Graph::capture_end()`.
   void end();
-  /// Ends the capture and forgets what it recorded, as the destructor does while an exception
-  /// passes.
+  /// End the capture and discard the recorded work, as the destructor does during stack unwinding.
   void cancel() noexcept;
 
  private:

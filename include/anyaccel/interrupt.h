@@ -1,20 +1,20 @@
-// How long waits of AnyAccel ask whether they should end. Needs no torch.
+// Cancellation of long waits, for language bindings. Does not need torch.
 #pragma once
 
 #include "anyaccel/export.h"
 
 namespace anyaccel {
 
-/// True when what runs this process wants its waits to end: in Python, when a signal's handler
-/// raised. Called from any thread.
+/// Return whether the process should stop waiting. In Python: whether a signal handler raised an
+/// exception. Must be callable from any thread.
 using InterruptCheck = bool (*)();
 
-/// The question that waits ask about ten times a second: for a build of an op, another process's or
-/// our own. None (the default) means that nobody is asked; a signal then does what the program
-/// makes of it. Language bindings set it once, when they start. Thread-safe.
+/// Set the check that waits poll about ten times per second, for example while an op is built by
+/// this or another process. Null (the default) disables polling, so that a signal has the effect
+/// that the program defines. Language bindings call this once at start-up. Thread-safe.
 ANYACCEL_API void set_interrupt_check(InterruptCheck check) noexcept;
 
-/// Asks it; throws `interrupted`, naming `where`, when it says so.
+/// Call the check, if one is set. Throws `interrupted` on behalf of `where` if it returns true.
 ANYACCEL_API void throw_if_interrupted(const char* where);
 
 }  // namespace anyaccel

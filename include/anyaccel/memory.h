@@ -1,4 +1,4 @@
-// Memory: true numbers for device and host.
+// Memory statistics of devices and of pinned host memory.
 #pragma once
 
 #include <cstdint>
@@ -7,38 +7,47 @@
 
 namespace anyaccel {
 
-/// What a device has, in bytes, other processes counted.
+/// Free and total memory of a device in bytes. Memory that other processes use is not free.
 struct MemoryInfo {
   std::int64_t free = 0;
   std::int64_t total = 0;
 };
 
-/// A number that rises and falls, with its highest value since the last reset.
+/// A counter with its peak since the last reset.
 struct MemoryStat {
   std::int64_t current = 0;
   std::int64_t peak = 0;
 };
 
-/// What the allocator of one device has handed out. Plain data, cheap to fill.
+/// Counters of one device's allocator.
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
+<<<<<<< HEAD
   MemoryStat reserved_bytes;   ///< bytes that the allocator holds from the driver; where nothing is
                                ///< cached, the same as allocated
   MemoryStat allocation_count;         ///< live allocations
   std::int64_t num_alloc_retries = 0;  ///< allocations that needed the cache to be released first
   std::int64_t num_ooms = 0;           ///< allocations that failed
+=======
+  /// bytes held from the driver; equal to `allocated_bytes` if nothing is cached
+  MemoryStat reserved_bytes;
+  MemoryStat allocation_count;  ///< number of live allocations
+  /// allocations that succeeded only after the cache was freed
+  std::int64_t num_alloc_retries = 0;
+  std::int64_t num_ooms = 0;  ///< allocations that failed
+>>>>>>> w-include
 };
 
-/// What `Accelerator::memory_stats()` returns: torch's keys ("allocated_bytes.all.current", ...),
-/// and for every accelerator "host.rss.current" and "host.rss.peak".
+/// Result of `Accelerator::memory_stats()`: torch's keys ("allocated_bytes.all.current", ...) and,
+/// on every accelerator, "host.rss.current" and "host.rss.peak", in bytes.
 using MemoryStatsMap = std::map<std::string, std::int64_t>;
 
-/// What is known of pinned host memory, in bytes.
+/// Counters of pinned host memory.
 struct HostMemoryStats {
   MemoryStat allocated_bytes;       ///< pinned bytes in use
-  MemoryStat reserved_bytes;        ///< pinned bytes held, cached ones too
-  std::int64_t num_host_alloc = 0;  ///< calls that took memory from the system
-  std::int64_t num_host_free = 0;   ///< calls that gave it back
+  MemoryStat reserved_bytes;        ///< pinned bytes held, including cached blocks
+  std::int64_t num_host_alloc = 0;  ///< number of requests to the system for memory
+  std::int64_t num_host_free = 0;   ///< number of times that memory was returned to the system
 };
 
 }  // namespace anyaccel

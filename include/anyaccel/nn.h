@@ -2,10 +2,10 @@
 // saved and loaded. Link `anyaccel::ops`. They have their own header because LibTorch's module
 // headers are slow to compile.
 //
-//   struct Net : torch::nn::Module {
-//     anyaccel::nn::TransformerLayer layer = register_module("layer",
-//     anyaccel::nn::TransformerLayer(config));
-//   };
+//     struct Net : torch::nn::Module {
+//       anyaccel::nn::TransformerLayer layer =
+//           register_module("layer", anyaccel::nn::TransformerLayer(config));
+//     };
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,16 +28,17 @@ namespace anyaccel::nn {
 /// ops::TransformerLayer as a module, with the same parameters, parameter names and errors.
 class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<TransformerLayerImpl> {
  public:
+  /// Create a layer with random parameters. Throws the errors of ops::TransformerLayer.
   explicit TransformerLayerImpl(ops::TransformerConfig config, at::ScalarType dtype = at::kFloat)
       : config_(std::move(config)), dtype_(dtype) {
     create();
   }
 
-  /// Initializes the parameters again.
+  /// Initialize the parameters again.
   void reset() override { create(); }
 
-  /// See ops::TransformerLayer::forward(). Input and result are [batch, length, hidden_size].
-  /// Dropout is applied only in training mode.
+  /// Apply the layer; see ops::TransformerLayer::forward(). Input and result are [batch, length,
+  /// hidden_size]. Dropout is applied only in training mode.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {}) {
     layer_->train(is_training());
     return layer_->forward(hidden_states, attention_mask);
@@ -65,11 +66,11 @@ class ANYACCEL_API TransformerLayerImpl : public torch::nn::Cloneable<Transforme
 
 TORCH_MODULE(TransformerLayer);
 
-/// ops::SparseSelfAttention as a module, with the same errors. It has no parameters, and its layout
-/// is not saved: it follows from the config.
+/// ops::SparseSelfAttention as a module, with the same errors. It has no parameters. Its layout is
+/// not saved, because the config determines it.
 class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseSelfAttentionImpl> {
  public:
-  /// The arguments of ops::SparseSelfAttention.
+  /// Create the layout; the arguments are those of ops::SparseSelfAttention.
   explicit SparseSelfAttentionImpl(std::shared_ptr<const ops::SparsityConfig> config,
                                    const std::string& key_padding_mask_mode = "add",
                                    const std::string& attn_mask_mode = "mul",
@@ -78,8 +79,9 @@ class ANYACCEL_API SparseSelfAttentionImpl : public torch::nn::Cloneable<SparseS
 
   void reset() override {}
 
-  /// See ops::SparseSelfAttention::forward(). `query`, `key`, `value` and the result are [batch,
-  /// heads, length, head dim]. Pass undefined tensors to omit the masks.
+  /// Compute the attention; see ops::SparseSelfAttention::forward(). `query`, `key`, `value` and
+  /// the result are [batch, heads, length, head dim]. Pass undefined tensors to omit the relative
+  /// position bias and the masks.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},
                      const at::Tensor& attn_mask = {}) const {

@@ -1,6 +1,7 @@
-// Op builders as programs use them:
-// `get_accelerator().create_op_builder("CPUAdamBuilder")->load()`. Names are DeepSpeed's.
-// sdk/op_builder.h is for authors of ops.
+// Op builders for programs: they find or build the library of an op and load it. Their names are
+// DeepSpeed's. sdk/op_builder.h is for authors of ops.
+//
+//     get_accelerator().create_op_builder("CPUAdamBuilder")->load();
 #pragma once
 
 #include <functional>
@@ -12,31 +13,33 @@
 
 namespace anyaccel {
 
-/// Whether something is possible in this process, and why not.
+/// Whether a feature works in this process, with the reason if it does not.
 struct Compatibility {
   bool compatible = false;
   std::string reason;  ///< empty when compatible
 };
 
-/// Finds or builds the library of one op, and loads it.
+/// Finds or builds the library of one op, and loads it. Created by
+/// `Accelerator::create_op_builder()`.
 class ANYACCEL_API OpBuilder {
  public:
   virtual ~OpBuilder() = default;
-  /// DeepSpeed's class name, for example "CPUAdamBuilder".
+  /// Name of DeepSpeed's class, for example "CPUAdamBuilder".
   virtual std::string class_name() const = 0;
   /// DeepSpeed's `NAME`, for example "cpu_adam".
   virtual std::string name() const = 0;
-  /// Whether load() will succeed. Does not start a device.
+  /// Return whether load() is expected to succeed. Does not start a device.
   virtual Compatibility is_compatible() const noexcept = 0;
-  /// Loads the op; afterwards `torch.ops.anyaccel.*` has it. Throws `build_failed`, `unsupported`
-  /// or `unavailable`.
+  /// Load the op, building its library first if necessary. Afterwards `torch.ops.anyaccel` contains
+  /// its functions. Throws `build_failed`, `unsupported` or `unavailable`.
   virtual void load() = 0;
-  /// Absolute paths of the sources; empty by default.
+  /// Absolute paths of the sources. Empty by default.
   virtual std::vector<std::string> sources() const { return {}; }
-  /// Absolute paths of include folders; empty by default.
+  /// Absolute paths of the include folders. Empty by default.
   virtual std::vector<std::string> include_paths() const { return {}; }
 };
 
+/// Creates a builder at each call.
 using OpBuilderFactory = std::function<std::shared_ptr<OpBuilder>()>;
 
 }  // namespace anyaccel

@@ -1,15 +1,17 @@
-// The optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups,
-// torch::save(), torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They
-// have their own header because LibTorch's optimizer headers are slow to compile.
+// Optimizers of the ops as `torch::optim::Optimizer`. They support parameter groups, torch::save(),
+// torch::load() and LibTorch's learning-rate schedulers. Link `anyaccel::ops`. They have their own
+// header because LibTorch's optimizer headers are slow to compile.
 //
-//   anyaccel::optim::CPUAdam optimizer(model->parameters(),
-//   anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01)); torch::optim::StepLR
-//   scheduler(optimizer, /*step_size=*/10, /*gamma=*/0.5);
+//     anyaccel::optim::CPUAdam optimizer(model->parameters(),
+//                                        anyaccel::optim::AdamOptions(1e-3).weight_decay(0.01));
+//     torch::optim::StepLR scheduler(optimizer, /*step_size=*/10, /*gamma=*/0.5);
 //
-// Constructors and step() throw anyaccel::Error: `build_failed` or `unavailable` if the op cannot
-// be loaded, `invalid_argument` if the op rejects options or tensors, `unsupported` for sparse
-// gradients. If step() throws, it may already have updated some parameters; the step counts of the
-// parameters in the failing call do not change. The classes are not thread-safe.
+// Errors: constructors and step() throw `build_failed` or `unavailable` if the op cannot be loaded,
+// `invalid_argument` if the op rejects options or tensors, and `unsupported` for sparse gradients.
+// If step() throws, it may already have updated some parameters; the step counts of the parameters
+// in the failing call do not change.
+//
+// The classes are not thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -40,8 +42,8 @@ struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOp
   TORCH_ARG(double, eps) = 1e-8;
   TORCH_ARG(double, weight_decay) = 0;
   TORCH_ARG(bool, bias_correction) = true;
-  /// True: decoupled weight decay (AdamW). False: L2 decay, added to the gradient. All groups of a
-  /// CPUAdam must have the same value.
+  /// True: decoupled weight decay (AdamW). False: L2 decay, which is added to the gradient. All
+  /// groups of a CPUAdam must have the same value.
   TORCH_ARG(bool, adamw_mode) = true;
 
  public:
@@ -51,7 +53,8 @@ struct ANYACCEL_API AdamOptions : torch::optim::OptimizerCloneableOptions<AdamOp
   void set_lr(const double value) override { lr(value); }
 };
 
-/// Options of Adagrad with L2 decay, with DeepSpeedCPUAdagrad's defaults.
+/// Options of Adagrad (Duchi et al., JMLR 12, 2011) with L2 decay and DeepSpeedCPUAdagrad's
+/// defaults.
 struct ANYACCEL_API AdagradOptions : torch::optim::OptimizerCloneableOptions<AdagradOptions> {
   AdagradOptions(double lr = 1e-2) : lr_(lr) {}
   TORCH_ARG(double, lr) = 1e-2;
@@ -112,17 +115,19 @@ struct ANYACCEL_API ParamState : torch::optim::OptimizerCloneableParamState<Para
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };
 
-/// Base class of the optimizers. In each parameter group, it updates all parameters that have the
-/// same device, dtypes and step count in one call.
+/// Base class of the optimizers. Within each parameter group, it updates all parameters that have
+/// the same device, dtypes and step count in one call.
 template <typename Options>
 class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
  public:
-  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss.
-  /// Skips parameters without a gradient.
+  /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
+  /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
+  /// Write options and state. Used by torch::save().
   void save(torch::serialize::OutputArchive& archive) const override;
+  /// Read options and state. Used by torch::load().
   void load(torch::serialize::InputArchive& archive) override;
-  /// Adds a parameter group. If the group has options, they replace all defaults.
+  /// Add a parameter group. Options of the group replace all defaults.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  protected:
@@ -133,18 +138,21 @@ class ANYACCEL_API OpOptimizer : public torch::optim::Optimizer {
   };
   OpOptimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups, Options defaults);
 
-  /// Updates the parameters of `batch`. `step` counts from 1.
+  /// Update the parameters of `batch`. `step` counts from 1.
   virtual void update(const Options& options, std::int64_t step, Batch& batch) = 0;
-  /// Creates the zero-initialized state of a parameter.
+  /// Create the zero-initialized state of a parameter.
   virtual void create_state(const at::Tensor& parameter, ParamState& state) const = 0;
 };
 
+/// Parameter groups, each with optional options.
 using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-/// Adam for parameters in host memory, using the op `cpu_adam`. Moments are float32.
+/// Adam for parameters in host memory, with the op `cpu_adam`. The moments are float32.
 class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPUAdam(const ParamGroups& groups, AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPUAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
       : CPUAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                 std::move(defaults)) {}
@@ -155,10 +163,12 @@ class ANYACCEL_API CPUAdam : public OpOptimizer<AdamOptions> {
   std::unique_ptr<ops::CPUAdam> op_;
 };
 
-/// Adagrad for parameters in host memory, using the op `cpu_adagrad`. The state is float32.
+/// Adagrad for parameters in host memory, with the op `cpu_adagrad`. The state is float32.
 class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPUAdagrad(const ParamGroups& groups, AdagradOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPUAdagrad(std::vector<at::Tensor> params, AdagradOptions defaults = {})
       : CPUAdagrad(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                    std::move(defaults)) {}
@@ -169,10 +179,12 @@ class ANYACCEL_API CPUAdagrad : public OpOptimizer<AdagradOptions> {
   std::unique_ptr<ops::CPUAdagrad> op_;
 };
 
-/// Lion for parameters in host memory, using the op `cpu_lion`. The state is float32.
+/// Lion for parameters in host memory, with the op `cpu_lion`. The state is float32.
 class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit CPULion(const ParamGroups& groups, LionOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit CPULion(std::vector<at::Tensor> params, LionOptions defaults = {})
       : CPULion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                 std::move(defaults)) {}
@@ -183,11 +195,13 @@ class ANYACCEL_API CPULion : public OpOptimizer<LionOptions> {
   std::unique_ptr<ops::CPULion> op_;
 };
 
-/// Adam for parameters on any device that has the op `fused_adam`. Moments have their parameter's
-/// dtype.
+/// Adam for parameters on any device that supports the op `fused_adam`. The moments have the dtype
+/// of their parameter.
 class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedAdam(const ParamGroups& groups, AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedAdam(std::vector<at::Tensor> params, AdamOptions defaults = {})
       : FusedAdam(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}
@@ -197,11 +211,13 @@ class ANYACCEL_API FusedAdam : public OpOptimizer<AdamOptions> {
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// Lion for parameters on any device that has the op `fused_lion`. The state has its parameter's
-/// dtype.
+/// Lion for parameters on any device that supports the op `fused_lion`. The state has the dtype of
+/// its parameter.
 class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedLion(const ParamGroups& groups, LionOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedLion(std::vector<at::Tensor> params, LionOptions defaults = {})
       : FusedLion(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}
@@ -211,11 +227,13 @@ class ANYACCEL_API FusedLion : public OpOptimizer<LionOptions> {
   void create_state(const at::Tensor& parameter, ParamState& state) const override;
 };
 
-/// LAMB for parameters on any device that has the op `fused_lamb`. Moments have their parameter's
-/// dtype.
+/// LAMB for parameters on any device that supports the op `fused_lamb`. The moments have the dtype
+/// of their parameter.
 class ANYACCEL_API FusedLamb : public OpOptimizer<LambOptions> {
  public:
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit FusedLamb(const ParamGroups& groups, LambOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit FusedLamb(std::vector<at::Tensor> params, LambOptions defaults = {})
       : FusedLamb(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                   std::move(defaults)) {}

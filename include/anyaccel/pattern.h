@@ -1,12 +1,13 @@
-// Patterns of names, as --case of the conformance kit and tensor-parallel plans take them.
+// Name patterns of the conformance kit's `--case` and of tensor-parallel plans.
 #pragma once
 
 #include <string_view>
 
 namespace anyaccel {
 
-/// True when `text` is what `pattern` says; `*` stands for any text, also none. Takes at most the
-/// product of both lengths: patterns come from strangers' files, too.
+/// Return whether `text` matches `pattern`, in which `*` matches any text, including none. Takes
+/// time proportional to at most the product of both lengths, because patterns can come from
+/// untrusted files.
 inline bool matches_pattern(std::string_view pattern, std::string_view text) noexcept {
   std::size_t p = 0, t = 0, star = std::string_view::npos, retry = 0;
   while (t < text.size()) {

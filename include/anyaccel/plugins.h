@@ -1,4 +1,4 @@
-// Plugins: backends from outside this tree, found in folders and loaded when they are needed.
+// Plugins: backends in other libraries, found through text files and loaded on demand.
 #pragma once
 
 #include <string>
@@ -8,32 +8,34 @@
 
 namespace anyaccel {
 
-/// What became of a plugin.
+/// State of a plugin.
 enum class PluginState {
-  found,    ///< checked as far as its text file goes; its library was not needed so far
-  loaded,   ///< its library is open and its backend is registered
-  refused,  ///< `reason` says why; it takes no part
+  found,    ///< the text file is valid; the library has not been needed so far
+  loaded,   ///< the library is open and its backend is registered
+  refused,  ///< the plugin is not used; `reason` explains why
 };
 
-/// Stable lower-case name of a state. Never null.
+/// Return the lower-case name of a state. Names are stable. Never null.
 ANYACCEL_API const char* to_string(PluginState state) noexcept;
 
+/// A plugin that was found, or a folder that could not be searched.
 struct PluginVerdict {
-  std::string name;  ///< as DS_ACCELERATOR says it; empty for a folder that could not be searched
-  std::string path;  ///< its text file, or that folder
-  std::string library;  ///< its library; empty where the text file does not say
+  std::string name;     ///< name for DS_ACCELERATOR; empty for a folder that could not be searched
+  std::string path;     ///< path of the text file, or of that folder
+  std::string library;  ///< path of the library; empty if the text file does not contain it
   PluginState state = PluginState::found;
-  std::string reason;  ///< one sentence
+  std::string reason;  ///< explanation in one sentence
 };
 
-/// Every plugin that was found so far, in the order of the search. Opens none. Thread-safe.
+/// Return all plugins found so far, in search order. Does not open their libraries. Thread-safe.
 ANYACCEL_API std::vector<PluginVerdict> plugins();
 
-/// Looks for plugins in one more folder, which must be an absolute path, after those of
-/// ANYACCEL_PLUGIN_PATH and of the install. A package of another language calls it for what its own
-/// packages bring (Python's entry points `anyaccel.backends`). What is wrong is kept as a verdict,
-/// never thrown. Thread-safe; has no effect on an accelerator that was chosen already; a folder
-/// that was searched before is not searched again.
+/// Search one more folder for plugins, after those of ANYACCEL_PLUGIN_PATH and of the installation.
+/// `folder`: an absolute path. Language bindings call this for folders of their own packages
+/// (Python's entry points `anyaccel.backends`).
+///
+/// Never throws for an invalid folder or plugin; plugins() reports the problem. A folder that was
+/// searched before is skipped. An accelerator that was already chosen does not change. Thread-safe.
 ANYACCEL_API void add_plugin_folder(const std::string& folder);
 
 }  // namespace anyaccel

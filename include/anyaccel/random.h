@@ -1,4 +1,4 @@
-// Random numbers: what `get_accelerator().random()` returns, over host and device generators.
+// Random number generators of the host and of all devices.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -17,30 +17,33 @@ namespace anyaccel {
 
 class Accelerator;
 
-/// As Python's `torch.random`: the functions that speak of the host generator and all devices at
-/// once.
+/// The functions of Python's `torch.random`, which cover the host generator and all devices.
+/// Returned by `Accelerator::random()`.
 class ANYACCEL_API Random {
  public:
   explicit Random(Accelerator& accelerator) : accelerator_(&accelerator) {}
-  /// Seeds the host generator and those of all devices. Any 64-bit value.
+  /// Seed the host generator and those of all devices. Accepts any 64-bit value. Does not start a
+  /// device: if it is not initialized, it is seeded when it starts.
   void manual_seed(std::uint64_t seed) const;
-  /// Seeds all from the operating system's entropy; returns the seed.
+  /// Seed all generators from the operating system's entropy, and return the seed.
   std::uint64_t seed() const;
-  /// The host generator's seed.
+  /// Return the seed of the host generator.
   std::uint64_t initial_seed() const;
-  /// The host generator's state, a 1-d uint8 CPU tensor.
+  /// Return the state of the host generator as a 1-d uint8 CPU tensor.
   at::Tensor get_rng_state() const;
-  /// Puts such a state back. `invalid_argument` when it is not a 1-d uint8 CPU tensor.
+  /// Restore a state from get_rng_state(). Throws `invalid_argument` if it is not a 1-d uint8 CPU
+  /// tensor or does not fit the generator.
   void set_rng_state(const at::Tensor& state) const;
 
  private:
   Accelerator* accelerator_;
 };
 
-/// Keeps the states of the host generator and of all devices' and puts them back at the end of the
-/// scope. As torch.random.fork_rng.
+/// Saves the states of the host generator and of all devices' generators, and restores them on
+/// destruction, like torch.random.fork_rng.
 class ANYACCEL_API RngGuard {
  public:
+  /// Save the states of the host generator and of all devices' generators.
   explicit RngGuard(Accelerator& accelerator);
   ~RngGuard();
   RngGuard(const RngGuard&) = delete;

@@ -6,6 +6,7 @@ namespace anyaccel {
 /// How a collective combines the values of the ranks. `avg` requires a floating-point dtype.
 enum class ReduceOp { sum, avg, product, min, max };
 
+/// Return the name of an operator, for example "sum". Never null.
 constexpr const char* to_string(ReduceOp op) noexcept {
   switch (op) {
     case ReduceOp::avg: return "avg";

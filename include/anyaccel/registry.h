@@ -1,5 +1,5 @@
-// The registry: which backends there are, which one was chosen and why. sdk/registration.h adds
-// backends.
+// The registry: which backends exist, and which one was chosen and why. sdk/registration.h
+// registers backends.
 #pragma once
 
 #include <memory>
@@ -15,57 +15,65 @@ namespace sdk {
 class Backend;
 }
 
-/// What detection found out about one backend.
+/// Result of probing one backend.
 struct BackendVerdict {
+  /// Name in the registry.
   std::string name;
+  /// Whether it has at least one device.
   bool available = false;
   int device_count = 0;
+  /// Origin of the count, or the reason for 0 devices.
   std::string reason;
 };
 
-/// Which accelerator this process uses and how that came about.
+/// The accelerator that detection chose, with the reason.
 struct Detection {
-  std::string accelerator;               ///< name of the chosen backend; empty when none was chosen
-  std::string reason;                    ///< one sentence
-  std::vector<BackendVerdict> backends;  ///< in order of probing
+  std::string accelerator;               ///< name of the chosen backend; empty if none was chosen
+  std::string reason;                    ///< why it was chosen, or why none was, in one sentence
+  std::vector<BackendVerdict> backends;  ///< results in probing order
 };
 
-/// Names of all backends in the order of probing. Thread-safe.
+/// Return the names of all backends in probing order. Thread-safe.
 ANYACCEL_API std::vector<std::string> registered_backends();
 
-/// Probes all backends and says which would be chosen, without choosing or starting it. Never
-/// throws: where get_accelerator() would throw, `accelerator` is empty and `reason` has the
+/// Probe all backends and return which one would be chosen, without choosing or starting it. Never
+/// throws: if get_accelerator() would throw, `accelerator` is empty and `reason` contains the
 /// message. Thread-safe.
 ANYACCEL_API Detection detect();
 
-/// What get_accelerator() went by; probes first when nothing was chosen yet. Never throws.
-/// Thread-safe.
+/// Return the result on which get_accelerator() based its choice. If nothing was chosen yet,
+/// behaves like detect(). Never throws. Thread-safe.
 ANYACCEL_API Detection detection();
 
-/// The accelerator of this process; chosen at the first call, as `DS_ACCELERATOR` says or by
-/// probing. Throws `invalid_argument` for an unknown name (with the known ones), `unavailable` for
-/// a named accelerator that cannot run (with its reason), or, with ANYACCEL_STRICT=1, instead of
-/// falling to the CPU. A call after a failed one tries again. Thread-safe; at most 5 ns once
-/// chosen.
+/// Return the accelerator of this process. The first call chooses it: the one that `DS_ACCELERATOR`
+/// names, otherwise the first backend in probing order that has devices. Later calls take at most 5
+/// ns.
+///
+/// Throws `invalid_argument`, with the known names, if `DS_ACCELERATOR` names an unknown backend,
+/// and `unavailable` if the named one cannot run or if ANYACCEL_STRICT=1 forbids falling back to
+/// the CPU. After a failed call, the next one tries again. Thread-safe.
 inline Accelerator& get_accelerator();
 
-/// Makes `backend` the accelerator of this process. References from earlier calls stay valid and
-/// keep their backend. `invalid_argument` when null. Thread-safe. As DeepSpeed's set_accelerator.
+/// Make `backend` the accelerator of this process, like DeepSpeed's set_accelerator. References
+/// from earlier calls of get_accelerator() remain valid and keep their backend. Throws
+/// `invalid_argument` if `backend` is null. Thread-safe.
 ANYACCEL_API void set_accelerator(std::shared_ptr<sdk::Backend> backend);
 
-/// The same for a registered name. Throws as get_accelerator() does for `DS_ACCELERATOR=name`.
+/// Make the backend with this name the accelerator of this process. Throws what get_accelerator()
+/// throws for `DS_ACCELERATOR=name`. Thread-safe.
 ANYACCEL_API void set_accelerator(const std::string& name);
 
-/// Makes an accelerator that get_accelerator() gave before the one of this process again.
-/// Thread-safe.
+/// Make an accelerator that get_accelerator() returned earlier the accelerator of this process
+/// again. Thread-safe.
 ANYACCEL_API void set_accelerator(Accelerator& accelerator);
 
-/// The accelerator of a registered name, without making it the one of this process: the chosen one
-/// where it has that name, else one that is made at the first call and kept. Throws as
-/// set_accelerator(name) does. Thread-safe.
+/// Return the accelerator of the backend with this name without making it the accelerator of this
+/// process. If the process's accelerator has that name, returns it; otherwise the first call
+/// creates one and later calls return the same. Throws what set_accelerator(name) throws.
+/// Thread-safe.
 ANYACCEL_API Accelerator& accelerator_of(const std::string& name);
 
-/// True when the chosen accelerator came from AnyAccel's own registry. As DeepSpeed's
+/// Return whether the chosen accelerator's name is in AnyAccel's registry, like DeepSpeed's
 /// is_current_accelerator_supported.
 ANYACCEL_API bool is_current_accelerator_supported();
 

@@ -1,4 +1,4 @@
-// Streams: queues of work in order. On a synchronous device a stream is an identity.
+// Streams: queues of work that runs in order. A synchronous device has streams only formally.
 #pragma once
 
 #include <c10/core/Stream.h>
@@ -10,31 +10,42 @@ namespace anyaccel {
 
 class Event;
 
-/// A stream of the accelerator: a value, cheap to copy, comparable. It names a queue that the
-/// backend owns; the queue lives as long as the process. Thread-safe as far as torch's stream is.
+/// A stream of the accelerator. A value that is cheap to copy and comparable. It names a queue that
+/// the backend owns and that exists until the process ends. As thread-safe as torch's streams.
+///
+///     auto side = accelerator.Stream();
+///     side.wait_stream(accelerator.current_stream());
+///     {
+///       const auto guard = accelerator.stream(side);
+///       y = at::matmul(a, b);  // runs on the side stream
+///     }
+///     accelerator.current_stream().wait_stream(side);
 class ANYACCEL_API Stream {
  public:
-  /// `index` is our device index, which on devices without indexed names torch's object does not
-  /// carry.
+  /// Wrap torch's stream. `index`: device index, which torch's object lacks if device names carry
+  /// no index.
   Stream(c10::Stream stream, DeviceIndex index) : stream_(stream), index_(index) {}
 
+  /// Id of the stream on its device, as in torch.
   c10::StreamId id() const noexcept { return stream_.id(); }
+  /// Index of the stream's device.
   DeviceIndex device_index() const noexcept { return index_; }
-  /// torch's object, for APIs that want one (`tensor.record_stream(s.unwrap())`).
+  /// torch's object, for functions that need one (`tensor.record_stream(s.unwrap())`).
   c10::Stream unwrap() const noexcept { return stream_; }
 
-  /// True when all work queued so far is done. Always true on a synchronous device.
+  /// Return whether all work queued so far is complete. Always true on a synchronous device.
   [[nodiscard]] bool query() const;
-  /// Blocks the host until the work queued so far is done; throws `device_error` where that work
+  /// Block the host until the work queued so far is complete. Throws `device_error` if that work
   /// failed.
   void synchronize() const;
-  /// Work queued on this stream from now on waits for `event`. Returns at once.
+  /// Make work that is queued on this stream from now on wait for `event`. Does not block the host.
   void wait_event(const Event& event) const;
-  /// Work queued on this stream from now on waits for what `other` holds now.
+  /// Make work that is queued on this stream from now on wait for the work that is queued on
+  /// `other` now. Does not block the host.
   void wait_stream(const Stream& other) const;
-  /// A new event recorded here. `enable_timing` as in `Accelerator::Event`.
+  /// Create an event and record it on this stream. `enable_timing`: see `Accelerator::Event()`.
   Event record_event(bool enable_timing = false) const;
-  /// The vendor's handle (cudaStream_t, ...). Throws `unsupported` where there is none.
+  /// The vendor's handle (cudaStream_t, ...). Throws `unsupported` if the device has none.
   void* native_handle() const;
 
   friend bool operator==(const Stream& a, const Stream& b) noexcept {
@@ -46,8 +57,8 @@ class ANYACCEL_API Stream {
   DeviceIndex index_;
 };
 
-/// Makes a stream current on this thread, with its device, and puts both back at the end of the
-/// scope. What `with get_accelerator().stream(s):` is in Python.
+/// Makes a stream and its device current on this thread, and restores both on destruction. The
+/// counterpart of Python's `with get_accelerator().stream(s):`.
 class ANYACCEL_API StreamGuard {
  public:
   StreamGuard(Accelerator& accelerator, const Stream& stream);

@@ -53,7 +53,7 @@ class Methods(ToolCase):
     def test_check_finds_a_stale_page(self):
         self.run_tool()
         self.assertEqual(self.run_tool("--check")[0], 0)
-        self.change(HEADER, r"Waits until a device has finished", "Waits till a device has done")
+        self.change(HEADER, r"Wait until a device has finished", "Wait till a device has done")
         status, output = self.run_tool("--check")
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)

@@ -16,7 +16,7 @@ class Stubs(ToolCase):
     # Fails if --check accepts a stub that differs from the header.
     def test_check_finds_a_stale_stub(self):
         self.assertEqual(self.run_tool("--check"), (0, ""))
-        self.change(HEADER, r"Waits until a device has finished", "Waits till a device has done")
+        self.change(HEADER, r"Wait until a device has finished", "Wait till a device has done")
         status, output = self.run_tool("--check")
         self.assertEqual(status, 1)
         self.assertIn("not up to date", output)

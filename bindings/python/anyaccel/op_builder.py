@@ -136,7 +136,7 @@ class OpBuilder(_native.OpBuilder):
         return functions_of(self.name())
 
     def jit_load(self, verbose: bool = True) -> Any:
-        """Same as load(). An op that is already built is not rebuilt."""
+        """Load the op like load(). An op that is already built is not rebuilt."""
         return self.load(verbose)
 
     def builder(self) -> Any:

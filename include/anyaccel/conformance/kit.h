@@ -1,7 +1,7 @@
-// The conformance kit: cases by noun that any backend has to pass, in this tree or outside it.
-// Programs use it through `anyaccel conformance`; an outside project may link
-// `anyaccel::conformance`, add cases of its own, and call `conformance_main`. See
-// docs/reference/conformance.md for what the grades and outcomes mean.
+// Conformance kit: test cases that every backend must pass, inside or outside of this repository.
+// Users run it with `anyaccel conformance`. An outside project can link `anyaccel::conformance`,
+// register its own cases and call conformance_main(). docs/reference/conformance.md explains grades
+// and outcomes.
 #pragma once
 
 #include <cstdint>
@@ -22,77 +22,88 @@ class Accelerator;
 
 namespace anyaccel::conformance {
 
-/// How much a case counts.
+/// Importance of a case.
 enum class Grade {
-  required,     ///< portable programs rely on it; the exit code is 0 only when all of these passed
+  /// Portable programs rely on it. The exit code is 0 only if no required case fails.
+  required,
   recommended,  ///< programs work without it, but less well
-  optional,     ///< a feature that a backend may have
+  optional,     ///< an optional feature of a backend
 };
 
+/// Result of a case.
 enum class Outcome {
   passed,
-  failed,            ///< also: an exception, a crash, no end within the timeout
-  skipped,           ///< does not apply here, or is listed as unsupported; the message says why
-  expected_failure,  ///< failed, and is listed as such
-  unexpected_pass,  ///< passed although listed as an expected failure: take it off the list. Counts
-                    ///< as failed.
+  failed,            ///< includes exceptions, crashes and timeouts
+  skipped,           ///< not applicable, or listed as unsupported; the message explains why
+  expected_failure,  ///< failed, and is listed as an expected failure
+  /// Passed although it is listed as an expected failure. Remove it from the list. Counts as
+  /// failed.
+  unexpected_pass,
 };
 
+/// Return the name of a grade. Never null.
 ANYACCEL_API const char* to_string(Grade grade) noexcept;
+/// Return the name of an outcome. Never null.
 ANYACCEL_API const char* to_string(Outcome outcome) noexcept;
 
-/// What a case throws to fail; expect() and its kin do it.
+/// Thrown by a failing case, usually through expect() and related functions.
 class ANYACCEL_API Failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What a case throws when it does not apply to this backend or machine; the text is the reason.
+/// Thrown by a case that does not apply to this backend or machine. The message is the reason.
 class ANYACCEL_API Skip : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One case. Its name is a sentence that is true of a correct backend.
+/// A test case. Its name is a sentence that is true of a correct backend.
 struct Case {
   std::string suite;
   std::string name;
   Grade grade = Grade::required;
-  /// May throw Failure, Skip or anything else. An `Error` with code `unsupported` means "skipped"
-  /// unless the case is required; a required case marks permitted refusals with feature().
+  /// Body of the case. It may throw Failure, Skip or any other exception. An `Error` with code
+  /// `unsupported` means "skipped" unless the case is required; a required case marks the calls
+  /// that a backend may reject with feature().
   std::function<void(Accelerator&)> run;
-  /// True: run in a fresh process.
+  /// Run the case in a new process.
   bool own_process = false;
-  /// Above 1: run in this many fresh processes at once; the case passes if it passes in all. See
-  /// process_number().
+  /// Number of new processes that run the case at the same time, if above 1. The case passes if it
+  /// passes in all of them. See process_number().
   int processes = 1;
-  /// Called in each of these processes before its accelerator starts; only used if `processes` is
+  /// Called in each of these processes before its accelerator starts. Used only if `processes` is
   /// above 1.
   std::function<void()> before_start = {};
 
+  /// `suite.name`, which patterns match.
   std::string full_name() const { return suite + "." + name; }
 };
 
-/// Adds a case. Returns true, so that it can initialize a constant. Call it before or at the
-/// beginning of main().
+/// Register a case. Returns true, so that it can initialize a constant. Call it before main() or at
+/// its start.
 ANYACCEL_API bool register_case(Case item);
-/// All cases, suites in the order in which they were first registered.
+/// All cases. Suites are in the order of their first registration.
 ANYACCEL_API const std::vector<Case>& all_cases();
-/// The same for the cases that `--speed` runs, which measure and call note().
+/// Register a case that `--speed` runs. It measures and calls note().
 ANYACCEL_API bool register_speed_case(Case item);
+/// All cases that `--speed` runs.
 ANYACCEL_API const std::vector<Case>& all_speed_cases();
 
-/// Attaches text to the running case's result even if it passes, for example a measured time.
+/// Attach text to the running case's result even if it passes, for example a measured time.
 ANYACCEL_API void note(const std::string& text);
 
 /// Number of this process among the processes of a case, from 0.
 ANYACCEL_API int process_number() noexcept;
 /// Path of an initially empty file through which a case's processes can find each other, for
-/// example with c10d's FileStore. "" if there is one process.
+/// example with c10d's FileStore. Empty if there is one process.
 ANYACCEL_API const std::string& meeting_file() noexcept;
 
-/// Defines and registers a case: `ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) {
-/// ... accelerator ... }`. Optional arguments: `own_process`, `processes`, `before_start`.
+/// Define and register a case. Optional arguments: `own_process`, `processes`, `before_start`.
+///
+///     ANYACCEL_CONFORMANCE_CASE(devices, count_is_stable, required) {
+///       expect_equal(accelerator.device_count(), accelerator.device_count(), "device_count()");
+///     }
 #define ANYACCEL_CONFORMANCE_CASE(suite, name, grade, ...)                                 \
   static void suite##_##name(::anyaccel::Accelerator& accelerator);                        \
   [[maybe_unused]] static const bool registered_##suite##_##name =                         \
@@ -101,14 +112,17 @@ ANYACCEL_API const std::string& meeting_file() noexcept;
                                               suite##_##name __VA_OPT__(, ) __VA_ARGS__}); \
   static void suite##_##name([[maybe_unused]] ::anyaccel::Accelerator& accelerator)
 
+/// End the running case as failed.
 [[noreturn]] inline void fail(const std::string& message) { throw Failure(message); }
+/// End the running case as skipped.
 [[noreturn]] inline void skip(const std::string& reason) { throw Skip(reason); }
 
+/// Fail with the message `otherwise` unless `holds`.
 inline void expect(bool holds, const std::string& otherwise) {
   if (!holds) fail(otherwise);
 }
 
-/// Fails with "<what>; got X, want Y" unless the two are equal.
+/// Fail with "<what>; got X, want Y" unless the two values are equal.
 template <typename Got, typename Want>
 void expect_equal(const Got& got, const Want& want, const std::string& what) {
   if (got == want) return;
@@ -117,11 +131,12 @@ void expect_equal(const Got& got, const Want& want, const std::string& what) {
   fail(text.str());
 }
 
-/// Fails unless `body` throws `Error` with this code and a message of our form.
+/// Fail unless `body` throws `Error` with this code and a message of the form `[where] text`.
 ANYACCEL_API void expect_error(ErrorCode code, const std::function<void()>& body,
                                const std::string& what);
 
-/// Runs what a backend may refuse: `Error` with code `unsupported` becomes Skip with its text.
+/// Run code that a backend may reject: an `Error` with code `unsupported` becomes a Skip with its
+/// text.
 template <typename Body>
 auto feature(Body&& body) {
   try {
@@ -132,86 +147,102 @@ auto feature(Body&& body) {
   }
 }
 
-/// One line of a skip list.
+/// An entry of a skip list.
 struct ListedCase {
   enum class Kind { unsupported, expected_failure };
   Kind kind = Kind::unsupported;
-  std::string pattern;  ///< full name of a case; `*` stands for any text
+  std::string pattern;  ///< full name of a case, in which `*` matches any text
   std::string reason;   ///< never empty
 };
 
-/// Reads a list: lines `unsupported PATTERN REASON...` or `expected-failure PATTERN REASON...`; `#`
-/// starts a comment. Throws `invalid_argument` with the line's number.
+/// Read a skip list: lines of the form `unsupported PATTERN REASON...` or `expected-failure PATTERN
+/// REASON...`; `#` starts a comment. `name`: the list's name for error messages. Throws
+/// `invalid_argument` with the line number.
 ANYACCEL_API std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name);
 
+/// Options of a run.
 struct Options {
-  std::string backend;              ///< name in the registry; empty: as get_accelerator() chooses
-  std::vector<std::string> suites;  ///< empty: all
-  std::string cases = "*";          ///< pattern of full names, `*` stands for any text
-  std::vector<std::string>
-      plugins;  ///< libraries of plugins; without `backend` the first one's is judged
-  std::vector<std::string> skip_lists;  ///< files; what is built in for the backend comes first
-  std::string json, junit, markdown;    ///< files to write; "-" is standard output
-  std::string note;     ///< a sentence for the page, for example the hardware it ran on
-  double timeout = 60;  ///< seconds for one case
-  bool list = false;    ///< print the cases and end
-  bool speed = false;   ///< time tensor ops instead of checking them
-  bool quiet = false;   ///< no text on standard output
+  std::string backend;  ///< name in the registry; empty: the choice of get_accelerator()
+  std::vector<std::string> suites;  ///< suites to run; empty: all
+  std::string cases = "*";          ///< pattern of full names, in which `*` matches any text
+  /// Libraries of plugins to load. Without `backend`, the backend of the first one is tested.
+  std::vector<std::string> plugins;
+  /// Files with skip lists, in addition to the backend's built-in one.
+  std::vector<std::string> skip_lists;
+  std::string json, junit, markdown;  ///< output files; "-": standard output
+  std::string note;                   ///< a note for the Markdown page, for example the hardware
+  double timeout = 60;                ///< time limit per case in seconds
+  bool list = false;                  ///< list the cases instead of running them
+  bool speed = false;                 ///< time tensor ops instead of testing
+  bool quiet = false;                 ///< do not write text to standard output
 };
 
-/// An option of the command line.
+/// A command-line option of the kit.
 struct OptionInfo {
-  const char* name;   ///< without dashes
-  const char* value;  ///< what its value is called; null: a flag
+  const char* name;   ///< name without dashes
+  const char* value;  ///< placeholder of its value; null for a flag
+  /// Help text.
   const char* text;
 };
+/// All command-line options.
 ANYACCEL_API std::span<const OptionInfo> option_table() noexcept;
-/// Sets one; flags take "". Throws `invalid_argument`.
+/// Set the option `name` to `value`. Flags take "". Throws `invalid_argument` for an unknown option
+/// or an invalid value.
 ANYACCEL_API void set_option(Options& options, const std::string& name, const std::string& value);
 
+/// Result of one case.
 struct Result {
   std::string suite;
   std::string name;
   Grade grade = Grade::required;
   Outcome outcome = Outcome::passed;
-  std::string message;  ///< empty when passed
+  std::string message;  ///< empty if passed
   double seconds = 0;
 };
 
+/// Results of a run.
 struct ANYACCEL_API Report {
   std::string backend;
   std::string device;  ///< product name of device 0
   int device_count = 0;
-  std::string
-      standing_in;  ///< what took the device's place when it is simulated; empty on the real thing
+  /// Replacement of the device, if it is simulated. Empty on real hardware.
+  std::string standing_in;
   std::string torch_version;
-  std::string version;  ///< AnyAccel's
-  std::string date;     ///< of the run, YYYY-MM-DD
+  std::string version;  ///< version of AnyAccel
+  std::string date;     ///< date of the run, YYYY-MM-DD
   std::string note;
   double seconds = 0;
+  /// Results in the order of the cases.
   std::vector<Result> results;
 
+  /// Number of results with this grade and outcome.
   int count(Grade grade, Outcome outcome) const;
-  /// True when every required case passed (or did not apply), nothing passed unexpectedly and
-  /// something ran.
+  /// Return whether no required case failed, no case passed unexpectedly and at least one case
+  /// passed.
   bool conforms() const;
 };
 
-/// Runs the chosen cases in child processes, so that a crash or hang costs one case. The calling
-/// process starts no device and should not have started one: children are forked. Throws `Error` as
-/// get_accelerator() does when there is no such accelerator, `invalid_argument` for an unknown
-/// suite or when no case has such a name.
+/// Run the selected cases in child processes, so that a crash or hang affects only one case. The
+/// calling process does not start a device and must not have started one, because children are
+/// forked. Throws the errors of get_accelerator() if the accelerator cannot run, and
+/// `invalid_argument` for an unknown suite or if no case matches.
 ANYACCEL_API Report run(const Options& options);
 
+/// Write a report as text for people.
 ANYACCEL_API void write_text(std::ostream& out, const Report& report);
+/// Write a report as JSON.
 ANYACCEL_API void write_json(std::ostream& out, const Report& report);
+/// Write a report as JUnit XML.
 ANYACCEL_API void write_junit(std::ostream& out, const Report& report);
+/// Write a report as a Markdown page.
 ANYACCEL_API void write_markdown(std::ostream& out, const Report& report);
 
-/// Runs and writes what the options ask for; 0 when the backend conforms, else 1.
+/// Run the cases and write the outputs that the options request. Returns 0 if the backend conforms,
+/// otherwise 1. Throws the errors of run(), and `io` if an output cannot be written.
 ANYACCEL_API int run_and_write(const Options& options);
-/// The command line of the kit for programs of others: options as `anyaccel conformance` has them.
-/// Exit code as there: 0 conforms, 1 does not or failed, 2 wrong usage.
+/// Command line of the kit, for programs of other projects, with the options of `anyaccel
+/// conformance`. Returns the exit code: 0 if the backend conforms, 1 if it does not or the run
+/// failed, 2 for wrong usage.
 ANYACCEL_API int conformance_main(int argc, const char* const* argv);
 
 }  // namespace anyaccel::conformance

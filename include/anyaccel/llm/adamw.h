@@ -1,4 +1,4 @@
-// AdamW whose state lives on the device, so that a captured graph advances it at each replay.
+// AdamW with its state on the device, so that a captured graph advances it at each replay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,77 +10,90 @@
 
 namespace anyaccel::llm {
 
-/// Hyper-parameters of AdamW. All but `lr` are fixed at construction, and thus in captured graphs.
+/// Hyper-parameters of AdamW. All except `lr` are fixed at construction, and therefore in captured
+/// graphs.
 struct AdamWOptions {
+  /// Learning rate, at least 0. Change it with set_lr().
   double lr = 1e-3;
+  /// Decay of the first moment, in [0, 1).
   double beta1 = 0.9;
+  /// Decay of the second moment, in [0, 1).
   double beta2 = 0.999;
+  /// Added to the denominator, at least 0.
   double eps = 1e-8;
+  /// Decoupled weight decay, at least 0.
   double weight_decay = 1e-2;
-  bool fused = true;  ///< use the device's fused kernel where torch has one
+  /// Use the device's fused kernel if torch has one.
+  bool fused = true;
 };
 
 /// AdamW: Adam with decoupled weight decay (Loshchilov and Hutter, "Decoupled Weight Decay
-/// Regularization", ICLR 2019), the same update as torch.optim.AdamW.
+/// Regularization", ICLR 2019, arXiv:1711.05101). The update is that of torch.optim.AdamW.
 ///
-/// Step count and learning rate are tensors on the parameters' device and no call here waits for
-/// the device, so step() and clip_grad_norm() may be captured; set_lr() between replays then drives
-/// the schedule. One step count serves all parameters; a parameter without gradient is left alone
-/// in that step. The moments have the dtype of their parameter: keep parameters in fp32 and compute
-/// under autocast. Uses the device's fused kernel where torch has one, otherwise ordinary ops. Not
+/// The step count and the learning rate are tensors on the parameters' device, and no function
+/// waits for the device. Therefore step() and clip_grad_norm() can be captured in a graph, and
+/// set_lr() between replays drives the schedule.
+///
+/// All parameters share one step count. A parameter without a gradient does not change in that
+/// step. The moments have the dtype of their parameter, so keep parameters in float32 and compute
+/// under autocast. Uses the device's fused kernel if torch has one, otherwise ordinary ops. Not
 /// thread-safe.
 class ANYACCEL_API AdamW {
  public:
-  /// What a checkpoint holds, in the order of the parameters. The tensors are the live ones, not
-  /// copies.
+  /// State for checkpoints, in the order of the parameters. The tensors are the optimizer's own,
+  /// not copies.
   struct State {
-    std::vector<at::Tensor> exp_avg;     ///< first moments, shapes and dtypes of the parameters
-    std::vector<at::Tensor> exp_avg_sq;  ///< second moments, likewise
-    at::Tensor step;                     ///< 0-d fp32, number of steps taken
-    at::Tensor lr;                       ///< 0-d fp32, the current learning rate
+    std::vector<at::Tensor> exp_avg;     ///< first moments, with the parameters' shapes and dtypes
+    std::vector<at::Tensor> exp_avg_sq;  ///< second moments, with the parameters' shapes and dtypes
+    at::Tensor step;                     ///< 0-d float32, number of steps taken
+    at::Tensor lr;                       ///< 0-d float32, current learning rate
   };
 
-  /// `decay[i]` says whether parameter i is decayed; empty means all are. All parameters are dense
-  /// floating point leaves on one device. Anything else, or an option out of its range, is
-  /// `invalid_argument`.
+  /// Create the optimizer with zero moments. `parameters`: dense floating-point leaves on one
+  /// device. `decay[i]`: whether weight decay applies to parameter i; empty applies it to all.
+  /// Throws `invalid_argument` for other tensors, for options out of range, and if `decay` has
+  /// another length.
   explicit AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options = {},
                  const std::vector<bool>& decay = {});
 
-  /// Updates all parameters from their gradients.
+  /// Update all parameters from their gradients.
   void step();
 
   /// Gradients of the parameters that have one, in their order.
   std::vector<at::Tensor> gradients() const;
 
-  /// Scales all gradients so that their common 2-norm is at most `max_norm` (> 0), as
-  /// torch.nn.utils.clip_grad_norm_. Returns the norm before that: a 0-d tensor on the device.
+  /// Scale all gradients so that their joint 2-norm is at most `max_norm` (> 0), like
+  /// torch.nn.utils.clip_grad_norm_. Returns the norm before scaling as a 0-d tensor on the device.
   at::Tensor clip_grad_norm(double max_norm);
 
-  /// The two halves of clip_grad_norm(), for ranks that must all clip by one of them's norm: sums
-  /// of threads differ in the last bits.
+  /// Return the joint 2-norm of all gradients, without scaling them. With clip_gradients(), this
+  /// lets all ranks clip by the norm of one rank: computed norms can differ in their last bits,
+  /// because sums depend on the number of threads.
   at::Tensor gradient_norm() const;
+  /// Scale all gradients by `max_norm / norm` if `norm`, a 0-d tensor on the device, is greater
+  /// than `max_norm`.
   void clip_gradients(const at::Tensor& norm, double max_norm);
 
-  /// Sets all gradients to zero in place: their addresses stay, as graphs need it. A gradient that
-  /// does not exist yet is made.
+  /// Set all gradients to zero in place, so that they keep the addresses that captured graphs use.
+  /// Creates gradients that do not exist yet.
   void zero_grad();
 
-  /// Writes the learning rate tensor. Call it between replays and not inside a capture, where the
-  /// number freezes.
+  /// Set the learning rate. Call it between replays; inside a capture the value would become
+  /// constant. Throws `invalid_argument` for a negative or infinite value.
   void set_lr(double lr);
 
   const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
   const State& state() const noexcept { return state_; }
 
-  /// Copies a state in. Another number of tensors or another shape is `invalid_argument`, names the
-  /// tensor and leaves the present state as it is.
+  /// Copy a state into this optimizer. Throws `invalid_argument`, naming the tensor, for another
+  /// number of tensors or another shape; the current state then does not change.
   void load_state(const State& state);
 
-  /// True when the device's fused kernel is used.
+  /// Return whether the device's fused kernel is used.
   bool fused() const noexcept { return fused_; }
 
  private:
-  // Parameters that one fused call can take: same dtype, same decay.
+  // Parameters of one fused call: same dtype and same weight decay.
   struct Group {
     double weight_decay;
     std::vector<std::size_t> members;

@@ -17,10 +17,10 @@ namespace anyaccel::llm {
 /// AdamW on any device as a torch::optim::Optimizer, with parameter groups, torch::save(),
 /// torch::load() and LibTorch's learning-rate schedulers.
 ///
-/// Its step counts and learning rates are tensors on the device, so step() can be captured in an
-/// anyaccel::Graph. Before each replay, call update_lr() if a scheduler changed the learning rate.
-/// Call zero_grad(false), which keeps the gradients' addresses. Of a group's options, only the
-/// learning rate may change after the group was added.
+/// Step counts and learning rates are tensors on the device, so step() can be captured in an
+/// anyaccel::Graph. Before each replay, call update_lr() if a scheduler changed the learning rate,
+/// and zero gradients with zero_grad(false), which keeps their addresses. Of a group's options,
+/// only the learning rate may change after the group was added.
 ///
 /// Constructors and add_param_group() throw `invalid_argument` for options out of range, for
 /// adamw_mode(false) and bias_correction(false), and for parameters of a group that are not
@@ -29,25 +29,29 @@ class ANYACCEL_API AdamWOptimizer : public torch::optim::Optimizer {
  public:
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
+  /// Create an optimizer for parameter groups. `defaults`: options of groups without their own.
   explicit AdamWOptimizer(const ParamGroups& groups, optim::AdamOptions defaults = {});
+  /// Create an optimizer for one group of parameters.
   explicit AdamWOptimizer(std::vector<at::Tensor> params, optim::AdamOptions defaults = {})
       : AdamWOptimizer(ParamGroups{torch::optim::OptimizerParamGroup(std::move(params))},
                        std::move(defaults)) {}
 
-  /// Performs one step. Calls `closure`, if given, with gradients enabled and returns its loss.
-  /// Skips parameters without a gradient.
+  /// Perform one step and return the loss of `closure`, if given. The closure runs with gradients
+  /// enabled. Parameters without a gradient are skipped.
   at::Tensor step(LossClosure closure = nullptr) override;
-  /// Writes learning rates that changed since the last call to the device. step() does so too.
+  /// Copy learning rates that changed since the last call to the device. step() also does this.
   void update_lr();
+  /// Write options and state. Used by torch::save().
   void save(torch::serialize::OutputArchive& archive) const override;
+  /// Read options and state. Used by torch::load().
   void load(torch::serialize::InputArchive& archive) override;
-  /// Adds a parameter group. If the group has options, they replace all defaults.
+  /// Add a parameter group. Options of the group replace all defaults.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
  private:
   struct Group {
     AdamW adamw;
-    double device_lr;  ///< learning rate that the device has
+    double device_lr;  ///< learning rate in the device's tensor
   };
   double lr(std::size_t group) const;
 

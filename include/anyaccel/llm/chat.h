@@ -1,4 +1,4 @@
-// Conversations as the text that a model was trained to continue.
+// Chat templates: they convert a conversation to the text that a model was trained to continue.
 #pragma once
 
 #include <filesystem>
@@ -15,33 +15,42 @@ namespace anyaccel::llm {
 
 /// One turn of a conversation.
 struct Message {
-  std::string role;  ///< "system", "user" or "assistant", as the model's template knows them
+  std::string role;  ///< "system", "user" or "assistant", depending on the model's template
   std::string content;
 };
 
-/// The chat template of a Hugging Face folder: Jinja2, of which the subset in
-/// docs/reference/training.md is known, with the text that transformers' apply_chat_template gives.
-/// A template can read nothing but its variables and the time, and one that loops for ever or makes
-/// too much text is stopped. Thread-safe once made.
+/// The chat template of a Hugging Face folder. It supports the subset of Jinja2 that
+/// docs/reference/training.md describes, and renders the same text as transformers'
+/// apply_chat_template.
+///
+/// A template can access only its variables and the current time. A template that runs too long or
+/// produces too much text is stopped. Thread-safe after construction.
+///
+///     const auto chat = ChatTemplate::load(folder);
+///     const auto prompt = chat->apply({{"user", "Hello!"}});
+///     const auto ids = tokenizer.encode(prompt, /*add_special_tokens=*/false);
 class ANYACCEL_API ChatTemplate {
  public:
-  /// Reads chat_template.jinja, or else what tokenizer_config.json says, and the special tokens'
-  /// names. Nothing when the folder has no template. Throws `corrupt` for what is no template and
-  /// `unsupported` for what is outside the subset; both name the construct and its line.
+  /// Read chat_template.jinja, or otherwise the template in tokenizer_config.json, and the names of
+  /// the special tokens. Returns nothing if the folder has no template. Throws `corrupt` for an
+  /// invalid template and `unsupported` for one outside the supported subset. Both errors name the
+  /// construct and its line.
   [[nodiscard]] static std::optional<ChatTemplate> load(const std::filesystem::path& folder);
-  /// The same from a text. `special_tokens` are variables: {"bos_token", "<s>"}, ...
+  /// Create a template from its text. `special_tokens`: variables such as {"bos_token", "<s>"}.
+  /// Throws the errors of load().
   static ChatTemplate parse(std::string_view text,
                             const std::map<std::string, std::string>& special_tokens = {});
 
-  /// The text of a conversation, with the beginning of the model's turn unless
-  /// `add_generation_prompt` is false. It holds the special tokens, so it is encoded with
-  /// `add_special_tokens` false. What is no UTF-8 counts as U+FFFD. Throws `invalid_argument` when
-  /// the template refuses these messages, `unsupported` when it takes too much time or memory.
+  /// Render a conversation, followed by the beginning of the model's turn unless
+  /// `add_generation_prompt` is false. The text contains the special tokens, so encode it with
+  /// `add_special_tokens` false. Invalid UTF-8 is replaced by U+FFFD. Throws `invalid_argument` if
+  /// the template rejects the messages, and `unsupported` if it exceeds the limits of time or
+  /// memory.
   std::string apply(const std::vector<Message>& messages, bool add_generation_prompt = true) const;
-  /// The same of all variables as a JSON object: "messages" with whatever keys the template asks
-  /// for, and for example "tools", "add_generation_prompt" (false when it is not there) or
-  /// "enable_thinking". The template named "tool_use" is taken where there is one and "tools" are
-  /// given. Throws also `corrupt` for what is no such object.
+  /// Render all variables of a JSON object: "messages", with the keys that the template needs, and
+  /// optionally others such as "tools", "add_generation_prompt" (default: false) or
+  /// "enable_thinking". If "tools" is given, the template named "tool_use" is used if there is one.
+  /// Throws the errors of apply(), and `corrupt` if `variables` is not such an object.
   std::string apply_json(std::string_view variables) const;
 
  private:

@@ -1,5 +1,5 @@
-// What a decoder model is made of, as config.json of a Hugging Face folder says it: a family is a
-// set of these values.
+// Configuration of decoder models, as in config.json of a Hugging Face folder. A model family is a
+// set of values of `ModelConfig`.
 #pragma once
 
 #include <cstdint>
@@ -11,101 +11,150 @@
 
 namespace anyaccel::llm {
 
-/// How positions are scaled (transformers' modeling_rope_utils).
+/// Scaling of rotary positions, as in transformers' modeling_rope_utils.
 enum class RopeType { standard, linear, dynamic, llama3, yarn, longrope };
 
-/// Rotary position embedding, Su et al. 2021 (arXiv:2104.09864).
+/// Rotary position embedding (Su et al., 2021, arXiv:2104.09864). A comment that begins with names
+/// of types lists those that use the member.
 struct RopeConfig {
   RopeType type = RopeType::standard;
+  /// Base of the rotation's wavelengths.
   double theta = 10000.0;
-  double factor = 1.0;                      ///< linear, dynamic, llama3, yarn
-  double low_freq_factor = 1.0;             ///< llama3
-  double high_freq_factor = 4.0;            ///< llama3
-  std::int64_t original_max_positions = 0;  ///< llama3, yarn, longrope
-  double beta_fast = 32.0;                  ///< yarn
-  double beta_slow = 1.0;                   ///< yarn
-  bool truncate = true;                     ///< yarn
-  std::vector<double>
-      short_factor;  ///< longrope, up to original_max_positions: one per rotated pair
-  std::vector<double> long_factor;  ///< longrope, above it
-  double attention_factor = 1.0;    ///< scales cosines and sines
-  double partial = 1.0;             ///< share of each head that is rotated
+  double factor = 1.0;            ///< linear, dynamic, llama3, yarn: scaling factor
+  double low_freq_factor = 1.0;   ///< llama3: factor of low frequencies
+  double high_freq_factor = 4.0;  ///< llama3: factor of high frequencies
+  /// llama3, yarn, longrope: context length before scaling.
+  std::int64_t original_max_positions = 0;
+  double beta_fast = 32.0;  ///< yarn: rotations above which a frequency is not scaled
+  double beta_slow = 1.0;   ///< yarn: rotations below which a frequency is fully scaled
+  bool truncate = true;     ///< yarn: round the limits of the ramp to whole pairs
+  /// longrope: factor per rotated pair, up to original_max_positions.
+  std::vector<double> short_factor;
+  /// longrope: factor per rotated pair, above original_max_positions.
+  std::vector<double> long_factor;
+  double attention_factor = 1.0;  ///< factor of the cosines and sines
+  double partial = 1.0;           ///< fraction of each head's dimensions that is rotated
 };
 
-/// Activation function of the feed-forward part.
+/// Activation function of the feed-forward layers.
 enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
-/// A model's sizes and what sets its family apart; the defaults are a Llama's. Plain data;
-/// `check()` says whether they fit together.
+/// Sizes and family-specific properties of a model. The defaults describe a small Llama. Plain
+/// data; check() tests whether the values are consistent.
 struct ANYACCEL_API ModelConfig {
+  /// Name of the family, as in config.json.
   std::string model_type = "llama";
+  /// Number of token ids.
   std::int64_t vocab_size = 257;
+  /// Width of the residual stream.
   std::int64_t hidden_size = 256;
+  /// Width of the feed-forward layers.
   std::int64_t intermediate_size = 688;
+  /// Number of decoder layers.
   std::int64_t num_layers = 3;
+  /// Number of query heads.
   std::int64_t num_heads = 4;
-  std::int64_t num_kv_heads = 4;  ///< fewer than num_heads: grouped-query attention
-  std::int64_t head_group =
-      0;  ///< of a rank's part: heads that share a key head; 0: num_heads / num_kv_heads
-  std::int64_t first_head =
-      0;  ///< where head_group is given: how many of the first key head's are another rank's
+  /// Number of key and value heads. Fewer than num_heads: grouped-query attention.
+  std::int64_t num_kv_heads = 4;
+  /// For one rank's part of a model: query heads per key head. 0: num_heads / num_kv_heads.
+  std::int64_t head_group = 0;
+  /// With head_group: query heads of the first key head that belong to another rank.
+  std::int64_t first_head = 0;
+  /// Width of a head.
   std::int64_t head_dim = 64;
-  std::int64_t max_positions = 256;  ///< the context: prompt and generated tokens together
-  double rms_norm_eps = 1e-5;        ///< of LayerNorm too, where the model has that
+  /// Context length: maximum number of prompt and generated tokens together.
+  std::int64_t max_positions = 256;
+  /// Epsilon of the RMS norms or LayerNorms.
+  double rms_norm_eps = 1e-5;
+  /// Standard deviation of new weights.
   double initializer_range = 0.02;
+  /// The output layer uses the embedding's weight.
   bool tie_word_embeddings = false;
+  /// The projections of query, key and value have biases.
   bool qkv_bias = false;
-  bool output_bias = false;  ///< of the projection after attention
+  /// The projection after attention has a bias.
+  bool output_bias = false;
+  /// The feed-forward layers have biases.
   bool mlp_bias = false;
+  /// Activation function of the feed-forward layers.
   Activation activation = Activation::silu;
-  bool gated =
-      true;  ///< the feed-forward part has a gate; false: two matrices and the activation between
-  std::int64_t embedding_size =
-      0;  ///< of a token, projected to hidden_size and back; 0: hidden_size, no projection
-  bool learned_positions =
-      false;  ///< a vector per position is added to the embedding, nothing is rotated
-  std::int64_t position_offset = 0;  ///< rows of the learned positions in front of the first one's
-  bool layer_norm = false;           ///< LayerNorm in place of RMS norm
-  bool norm_weights = true;          ///< false: LayerNorm without weights and biases
-  bool norms_before = true;          ///< false: norms stand behind the sums (OPT-350m)
-  bool final_norm = true;            ///< a norm behind the last layer
-  bool norm_plus_one = false;        ///< norms multiply by 1 + weight, in float32 (Gemma)
-  bool norms_after = false;  ///< attention and feed-forward part have a norm behind them too
+  /// The feed-forward part multiplies by a gate. False: two matrices with the activation between
+  /// them.
+  bool gated = true;
+  /// Width of the token embeddings, which are projected to hidden_size and back. 0: hidden_size,
+  /// without projections.
+  std::int64_t embedding_size = 0;
+  /// Add a learned vector per position to the embedding, instead of rotating.
+  bool learned_positions = false;
+  /// Unused rows of the learned positions before the first position's.
+  std::int64_t position_offset = 0;
+  /// Use LayerNorm instead of RMS norm.
+  bool layer_norm = false;
+  /// False: LayerNorm without weights and biases.
+  bool norm_weights = true;
+  /// Normalize before attention and feed-forward layers. False: after their residual sums
+  /// (OPT-350m).
+  bool norms_before = true;
+  /// Apply a norm after the last layer.
+  bool final_norm = true;
+  /// Norms multiply by 1 + weight, in float32 (Gemma).
+  bool norm_plus_one = false;
+  /// Also normalize after attention and after the feed-forward layers.
+  bool norms_after = false;
+  /// Factor of the token embeddings.
   double embedding_scale = 1.0;
-  double attention_scale = 0;    ///< of the scores; 0: 1 / sqrt(head_dim)
-  bool scale_by_layer = false;   ///< scores are divided by the layer's number too, from 1 on
-  double attention_softcap = 0;  ///< scores become cap * tanh(score / cap); 0: as they are
+  /// Factor of the attention scores. 0: 1 / sqrt(head_dim).
+  double attention_scale = 0;
+  /// Also divide the scores by the layer's number, counted from 1.
+  bool scale_by_layer = false;
+  /// Soft cap of the scores: `cap * tanh(score / cap)`. 0: none.
+  double attention_softcap = 0;
+  /// Soft cap of the logits. 0: none.
   double logit_softcap = 0;
-  double window_rope_theta = 0;  ///< layers with a window turn by this, unscaled; 0: as the others
-  std::int64_t num_experts = 0;  ///< of layers with experts in place of one feed-forward part
+  /// RopeConfig::theta of layers with a window, which are not scaled. 0: like the other layers.
+  double window_rope_theta = 0;
+  /// Number of experts in layers that have them. 0: none.
+  std::int64_t num_experts = 0;
+  /// Number of experts that each token uses.
   std::int64_t experts_per_token = 0;
-  std::int64_t expert_size = 0;     ///< intermediate size of one
-  bool normalize_experts = false;   ///< the chosen ones' shares are made to sum up to 1
-  std::vector<bool> expert_layers;  ///< which layers have them; empty: none
-  bool query_key_norm = false;  ///< every head of query and key is normalized before it is rotated
-  bool fused_weights = false;   ///< the checkpoint has qkv_proj and gate_up_proj
-  std::vector<std::int64_t>
-      windows;  ///< per layer, how many positions are seen; 0: all. Empty: all in every layer
+  /// Width of one expert's feed-forward layers.
+  std::int64_t expert_size = 0;
+  /// Scale the weights of a token's experts to a sum of 1.
+  bool normalize_experts = false;
+  /// Whether each layer has experts. Empty: no layer has.
+  std::vector<bool> expert_layers;
+  /// Normalize every head of query and key before the rotation.
+  bool query_key_norm = false;
+  /// The checkpoint has fused weights: qkv_proj and gate_up_proj.
+  bool fused_weights = false;
+  /// Attention window of each layer, in positions. 0: all positions. Empty: no layer has a window.
+  std::vector<std::int64_t> windows;
+  /// Rotary position embedding.
   RopeConfig rope;
-  std::int64_t bos_token_id = -1;           ///< -1: none
-  std::vector<std::int64_t> eos_token_ids;  ///< each of them ends generation
+  /// Id of the begin-of-text token. -1: none.
+  std::int64_t bos_token_id = -1;
+  /// Ids that end generation.
+  std::vector<std::int64_t> eos_token_ids;
 
-  /// Reads config.json of a folder, in the style of transformers 5 (`rope_parameters`) or older
-  /// (`rope_theta`, `rope_scaling`), and the end-of-text ids of generation_config.json where there
-  /// is one. Throws `not_found`, `corrupt` naming file and key, or `unsupported` naming the family
-  /// or option that is not there.
+  /// Read config.json of a folder, in the style of transformers 5 (`rope_parameters`) or older
+  /// (`rope_theta`, `rope_scaling`), and the end-of-text ids of generation_config.json if it
+  /// exists. Throws `not_found`, `corrupt` with the file and key, or `unsupported` with the family
+  /// or option.
   static ModelConfig read(const std::filesystem::path& folder);
-  /// config.json's text for float32 weights, in transformers' style. `unsupported` for families
-  /// other than Llama.
+  /// Return the text of a config.json for float32 weights, in transformers' style. Throws
+  /// `unsupported` for families other than Llama.
   std::string to_json() const;
-  /// Throws `invalid_argument` when sizes contradict each other.
+  /// Throw `invalid_argument` if the values contradict each other.
   void check() const;
-  /// Tokens that a sequence may have: max_positions, or more where positions are scaled for it.
+  /// Maximum number of tokens of a sequence: max_positions, or more if positions are scaled for it.
   std::int64_t context_length() const;
+  /// Return whether a layer has experts instead of one feed-forward part.
   bool has_experts(std::int64_t layer) const {
     return !expert_layers.empty() && expert_layers[static_cast<std::size_t>(layer)];
   }
+  /// Width of the token embeddings.
   std::int64_t embedding_width() const { return embedding_size > 0 ? embedding_size : hidden_size; }
+  /// Number of parameters of the whole model.
   std::int64_t parameter_count() const;
 };
 

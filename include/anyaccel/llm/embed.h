@@ -1,7 +1,8 @@
-// Texts to vectors that are near each other when the texts mean the same:
+// Text embeddings: vectors that are close to each other if the texts have similar meanings.
 //
-//   const auto embedder = anyaccel::llm::Embedder::load("all-MiniLM-L6-v2");
-//   const at::Tensor vectors = embedder.embed({"a cat sat down", "the dog slept"});  // [2, 384]
+//     // `vectors` is a float32 host tensor of shape [2, 384].
+//     const auto embedder = anyaccel::llm::Embedder::load("all-MiniLM-L6-v2");
+//     const at::Tensor vectors = embedder.embed({"a cat sat down", "the dog slept"});
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,34 +18,37 @@
 
 namespace anyaccel::llm {
 
+/// Options of Embedder::embed().
 struct EmbedOptions {
-  std::int64_t batch_size =
-      32;  ///< texts that are computed at once; texts of like length go together
+  /// Number of texts per pass. Texts of similar length share a pass.
+  std::int64_t batch_size = 32;
 };
 
-/// A BERT encoder whose weights lie on the current device of `get_accelerator()`, with the pooling
-/// and the normalization that its folder names. Copies share weights. Thread-safe once made.
+/// A BERT encoder on the current device of `get_accelerator()`, with the pooling and normalization
+/// that its folder specifies (Reimers and Gurevych, "Sentence-BERT", EMNLP 2019). Copies share
+/// weights. Thread-safe after construction.
 class ANYACCEL_API Embedder {
  public:
-  /// Reads a Hugging Face folder: config.json (model_type bert), model.safetensors, whole or in
-  /// shards, tokenizer.json; and what sentence-transformers puts beside them: modules.json, the
-  /// pooling's config.json, sentence_bert_config.json, config_sentence_transformers.json. Without
-  /// those: the mean of all tokens, not normalized. `dtype`: what to compute in. Throws
-  /// `not_found`, `io`, `corrupt` naming file and key or tensor, or `unsupported` naming the
-  /// family, pooling, module or option that is not there.
+  /// Read a Hugging Face folder: config.json (model_type bert), model.safetensors (one file or
+  /// shards), tokenizer.json, and the files of sentence-transformers: modules.json, the pooling's
+  /// config.json, sentence_bert_config.json and config_sentence_transformers.json. Without the
+  /// latter, the embedding is the mean of all tokens, not normalized.
+  ///
+  /// `dtype`: dtype of the computation. Throws `not_found`, `io`, `corrupt` with the file and the
+  /// key or tensor, or `unsupported` with the family, pooling, module or option.
   [[nodiscard]] static Embedder load(const std::filesystem::path& folder,
                                      c10::ScalarType dtype = c10::kFloat);
 
-  /// A float32 host tensor [texts, dimension()], row by row in the order of `texts`. Of a text that
-  /// is longer than max_tokens() the beginning counts. A text's vector does not depend on those
-  /// beside it but for the rounding of products of other shapes. Throws `invalid_argument` for a
-  /// batch size below 1, or a text without any token.
+  /// Embed texts. Returns a float32 host tensor [texts, dimension()] in the order of `texts`. Texts
+  /// longer than max_tokens() are truncated. A text's vector does not depend on the other texts,
+  /// except for rounding, because products of other shapes round differently. Throws
+  /// `invalid_argument` for a batch size below 1, or a text without tokens.
   [[nodiscard]] at::Tensor embed(const std::vector<std::string>& texts,
                                  const EmbedOptions& options = {}) const;
 
-  /// Values of a vector.
+  /// Size of an embedding.
   std::int64_t dimension() const noexcept;
-  /// Tokens of a text that count, those that frame it among them.
+  /// Maximum sequence length, including special tokens.
   std::int64_t max_tokens() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Continuing a sequence with a model.
+// Text generation with a language model.
 #pragma once
 
 #include <cstdint>
@@ -18,84 +18,102 @@
 
 namespace anyaccel::llm {
 
-/// How tokens are chosen, with transformers' meanings and order: repetition penalty, temperature,
-/// top-k, top-p, min-p.
+/// Sampling options, with the meaning and order of transformers: repetition penalty, temperature,
+/// top-k, top-p (nucleus sampling, Holtzman et al., arXiv:1904.09751), min-p.
 struct SamplingOptions {
-  double temperature = 1.0;         ///< 0: always the likeliest token
-  std::int64_t top_k = 0;           ///< keep so many; 0: all
-  double top_p = 1.0;               ///< keep the likeliest that sum up to this
-  double min_p = 0.0;               ///< keep what has this share of the likeliest one's probability
-  double repetition_penalty = 1.0;  ///< above 1: tokens that were there already get less likely
-  std::uint64_t seed = 0;           ///< the same seed draws the same tokens, on every accelerator
+  double temperature = 1.0;  ///< 0: always the most likely token (greedy)
+  std::int64_t top_k = 0;    ///< number of most likely tokens to keep; 0: all
+  double top_p = 1.0;        ///< keep the most likely tokens with this total probability
+  /// Keep tokens with at least this fraction of the most likely token's probability.
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;  ///< above 1: tokens that occurred before become less likely
+  std::uint64_t seed = 0;           ///< the same seed draws the same tokens on every accelerator
 };
 
-/// What generation_config.json of a folder says, or without such a file config.json, as
-/// transformers reads it: without `do_sample` the likeliest token is taken (temperature 0), and
-/// where top_k is left out it is 50. SamplingOptions{} where neither says anything of these. What
-/// the file asks for and is not there (beams, n-grams, suppressed tokens) is named in a warning.
-/// Throws `corrupt` naming file and key.
+/// Read the sampling options of a folder's generation_config.json, or config.json if it does not
+/// exist, as transformers does: without `do_sample`, the temperature is 0; a missing top_k means
+/// 50. Returns SamplingOptions{} if neither file has sampling options. Logs a warning for options
+/// that are not supported (beams, n-grams, suppressed tokens). Throws `corrupt` with the file and
+/// key.
 ANYACCEL_API SamplingOptions sampling_defaults(const std::filesystem::path& folder);
 
-/// Guessing several tokens, which the model then checks in one pass. Tokens are chosen from the
-/// model's own logits by the draws that would choose them one by one, so the text is the same;
-/// where logits of one and of several rows are rounded differently, two tokens that are almost
-/// equally likely may change places.
+/// Speculative decoding (Leviathan et al., arXiv:2211.17192): a drafter proposes several tokens,
+/// and the model verifies them in one pass. Tokens are drawn from the model's own logits with the
+/// same random numbers as without speculation, so the text is the same, except where the rounding
+/// of passes with several rows swaps two tokens of almost equal probability.
 struct Speculation {
-  std::int64_t tokens = 0;     ///< guessed at a time, at most; 0: none
-  std::optional<Model> draft;  ///< guesses, with the model's vocabulary; none: what followed the
-                               ///< same few tokens earlier
+  std::int64_t tokens = 0;  ///< maximum number of tokens proposed per pass; 0: off
+  /// Model that proposes tokens. It must have the model's vocabulary. Empty: propose the tokens
+  /// that followed the last few tokens earlier in the text (prompt lookup).
+  std::optional<Model> draft;
 };
 
-/// Throws `invalid_argument` naming the first id that means something else: a draft model must have
-/// the model's tokenizer.
+/// Check that a draft model has the model's tokenizer. Throws `invalid_argument` with the first
+/// token id that differs.
 ANYACCEL_API void check_draft_tokenizer(const Tokenizer& model, const Tokenizer& draft);
 
+/// Options of generate().
 struct GenerateOptions {
+  /// Maximum number of generated tokens.
   std::int64_t max_new_tokens = 128;
   SamplingOptions sampling;
-  std::vector<std::string> stop;  ///< generation ends in front of the first of these
+  std::vector<std::string> stop;  ///< strings before whose first occurrence generation stops
   Speculation speculation;
 };
 
+/// Reason why generation ended: `max_new_tokens`, the model's context length, an end-of-text token,
+/// a stop string, or a requested stop.
 enum class FinishReason { length, context, end_of_text, stop, interrupted };
-/// "length", "context", "end_of_text", "stop", "interrupted".
+/// Return "length", "context", "end_of_text", "stop" or "interrupted".
 ANYACCEL_API const char* to_string(FinishReason reason) noexcept;
 
+/// Generated text, with statistics.
 struct GenerateResult {
-  std::string text;               ///< generated, without the prompt; empty without tokenizer
-  std::vector<std::int64_t> ids;  ///< generated; an end-of-text token is not among them
+  std::string text;               ///< generated text without the prompt; empty without a tokenizer
+  std::vector<std::int64_t> ids;  ///< generated ids, without an end-of-text token
   FinishReason finish = FinishReason::length;
+  /// Number of tokens of the prompt.
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  ///< of the prompt, which a Generator had computed before
-  std::int64_t drafted = 0;        ///< tokens that were guessed
-  std::int64_t accepted = 0;       ///< of these, the model's own
-  double prefill_seconds = 0;      ///< until the first token's logits
-  double first_token_seconds = 0;  ///< until the first token was chosen
-  double decode_seconds = 0;       ///< all that followed the first token's logits
+  std::int64_t cached_tokens = 0;  ///< prompt tokens that a Generator had already computed
+  std::int64_t drafted = 0;        ///< tokens that a drafter proposed
+  std::int64_t accepted = 0;       ///< proposed tokens that the model accepted
+  double prefill_seconds = 0;      ///< time until the first token's logits
+  double first_token_seconds = 0;  ///< time until the first token was chosen
+  double decode_seconds = 0;       ///< time after the first token's logits
 };
 
-/// Generates after `prompt`. `tokenizer` may be null: then there is no text and stop strings are
-/// `invalid_argument`. `on_text` gets the text in pieces of whole UTF-8 characters, as soon as no
-/// stop string can begin in them; When `stop` requests it, generation ends with
-/// FinishReason::interrupted. Throws `invalid_argument` for an empty prompt, unknown ids, a prompt
-/// that is longer than the context, or options out of range.
+/// Generate text after `prompt`.
+///
+/// `tokenizer`: may be null; the result then has no text, and stop strings throw
+/// `invalid_argument`. `on_text`: receives the text in pieces of complete UTF-8 characters, as soon
+/// as they cannot be part of a stop string. `stop`: if it requests a stop, generation ends with
+/// FinishReason::interrupted.
+///
+/// Throws `invalid_argument` for an empty prompt, unknown ids, a prompt longer than the context, or
+/// options out of range, and `unsupported` for a draft model with a model that several ranks hold.
+///
+///     const auto model = Model::load(folder);
+///     const auto tokenizer = Tokenizer::load(folder);
+///     const auto result = generate(model, &tokenizer, tokenizer.encode("Once upon a time"),
+///                                  {.max_new_tokens = 64, .sampling = sampling_defaults(folder)});
+///     std::cout << result.text;
 ANYACCEL_API GenerateResult generate(const Model& model, const Tokenizer* tokenizer,
                                      const std::vector<std::int64_t>& prompt,
                                      const GenerateOptions& options,
                                      const std::function<void(std::string_view)>& on_text = {},
                                      StopCondition stop = {});
 
-/// The same with one model again and again. What the last prompt and answer computed is kept: a
-/// prompt that begins as they do, as a conversation's next one, costs only what is new. Copies
-/// nothing but the model's handle. Not thread-safe.
+/// Generates repeatedly with one model and keeps its KV cache. If a prompt begins with the previous
+/// prompt and answer, as in a conversation, only its new tokens are computed. Shares the model's
+/// weights. Not thread-safe.
 class ANYACCEL_API Generator {
  public:
-  /// `tokenizer` may be null, and otherwise lives as long.
+  /// Create a generator. `tokenizer`: may be null, otherwise it must outlive the generator.
   explicit Generator(Model model, const Tokenizer* tokenizer = nullptr);
   ~Generator();
   Generator(Generator&&) noexcept;
   Generator& operator=(Generator&&) noexcept;
-  /// As the function of the same name.
+  /// Generate text after `prompt`; see the function of the same name.
   GenerateResult generate(const std::vector<std::int64_t>& prompt, const GenerateOptions& options,
                           const std::function<void(std::string_view)>& on_text = {},
                           StopCondition stop = {});
@@ -105,20 +123,26 @@ class ANYACCEL_API Generator {
   std::unique_ptr<Data> data_;
 };
 
-/// What came of one of several prompts: a result, or why there is none.
+/// Result of one of several prompts: a result or an error.
 struct BatchResult {
   GenerateResult result;
   std::optional<Error> error;
 };
 
-/// Generates after each of several prompts, up to `batch_size` of them in each pass of the model; a
-/// new one begins when one ends. Prompt i draws with the seed `options.sampling.seed` + i, so its
-/// text does not depend on the others, apart from how logits of more rows are rounded; with the op
-/// `inference_decode`, they have the same bits. `on_result` gets each prompt's number and result,
-/// in the order of the prompts. When a stop is requested, prompts in progress end as `interrupted`,
-/// and prompts that have not begun get no result. With `batch_size` 1, or with speculation, one
-/// prompt follows the other as with a Generator. Throws for what is wrong with the options; what is
-/// wrong with a prompt is its result's error.
+/// Generate text after each of several prompts, with up to `batch_size` of them in each pass of the
+/// model. When one ends, the next one begins. With `batch_size` 1, or with speculation, the prompts
+/// run one after the other, as with a Generator.
+///
+/// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
+/// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not begun
+/// get no result.
+///
+/// Prompt i uses the seed `options.sampling.seed` + i, so its text does not depend on the other
+/// prompts, except through the rounding of logits in passes with more rows. With the op
+/// `inference_decode`, rows have the same bits in passes of up to ops::max_decode_rows rows.
+///
+/// Throws `invalid_argument` for options out of range. Errors of a prompt are reported in its
+/// result.
 ANYACCEL_API void generate_batch(const Model& model, const Tokenizer* tokenizer,
                                  const std::vector<std::vector<std::int64_t>>& prompts,
                                  const GenerateOptions& options, std::int64_t batch_size,

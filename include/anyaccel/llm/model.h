@@ -1,4 +1,4 @@
-// A language model on the accelerator.
+// Language models on the accelerator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,74 +16,91 @@ namespace anyaccel::llm {
 
 struct ModelState;
 
-/// How a model is loaded.
+/// Options for loading a model.
 struct LoadOptions {
-  c10::ScalarType dtype = c10::kFloat;  ///< type of the weights in memory and of the arithmetic
-  int bits =
-      0;  ///< 8 or 4: quantize matrices to integers with one scale per group of inputs; 0: do not
-  std::int64_t group_size =
-      0;  ///< inputs per scale, a multiple of 32; 0: the largest of 128, 64 and 32 that divides
-  bool cache =
-      true;  ///< keep the quantized weights in the user's cache (docs/reference/environment.md)
-  bool mmap = true;  ///< use weights of the right dtype where the file is mapped; false: copy them
+  c10::ScalarType dtype = c10::kFloat;  ///< dtype of the weights and of the computation
+  /// 8 or 4: quantize matrices to integers with one scale per group of inputs. 0: do not quantize.
+  int bits = 0;
+  /// Inputs per scale, a multiple of 32. 0: the largest of 128, 64 and 32 that divides the number
+  /// of inputs.
+  std::int64_t group_size = 0;
+  /// Keep the quantized weights in the user's cache (docs/reference/environment.md).
+  bool cache = true;
+  /// Use weights that have the right dtype in place in the mapped file. False: copy them.
+  bool mmap = true;
 };
 
-/// A Llama-architecture model whose weights lie on the current device of `get_accelerator()`.
-/// Copies share weights. Not thread-safe.
+/// A decoder language model on the current device of `get_accelerator()`. Copies share weights. Not
+/// thread-safe.
 class ANYACCEL_API Model {
  public:
-  /// Reads a Hugging Face folder: config.json and model.safetensors, whole or in shards. `dtype`:
-  /// what to compute in. Throws `not_found`, `io`, `unsupported` naming what is not Llama, or
-  /// `corrupt` naming file and tensor.
+  /// Read a Hugging Face folder: config.json and model.safetensors (one file or shards). `dtype`:
+  /// dtype of the weights and of the computation. Throws `not_found`, `io`, `unsupported` with the
+  /// family or option, or `corrupt` with the file and tensor.
   [[nodiscard]] static Model load(const std::filesystem::path& folder,
                                   c10::ScalarType dtype = c10::kFloat);
-  /// The same, with weights as integers if wanted: a half or a quarter of bfloat16's bytes, which
-  /// is what a new token waits for. Embedding, norms, biases and experts stay in `dtype`. Throws
-  /// `invalid_argument` for other bits or groups, or a checkpoint whose weights are integers
-  /// already. Such ones are read as they are: GPTQ and AWQ ("gemm") of 4 bits, GPTQ of 8,
-  /// compressed-tensors of 4 and 8. Where inputs that are no neighbours share a scale, a group is
-  /// no multiple of 32, or 8 bits have zeros, they become `dtype`.
+  /// Read a Hugging Face folder, and quantize its matrices to integers if `options.bits` is set.
+  /// Generation is limited by reading weights; integers have a half or a quarter of bfloat16's
+  /// bytes. Embedding, norms, biases and experts remain in `options.dtype`. Throws
+  /// `invalid_argument` for other bits or group sizes, or if the checkpoint is already quantized.
+  ///
+  /// Quantized checkpoints are read as they are: GPTQ with 4 and 8 bits, AWQ ("gemm") with 4 bits,
+  /// and compressed-tensors with 4 and 8 bits. A matrix is converted to `options.dtype` if inputs
+  /// that share a scale are not adjacent, if the group size is not a multiple of 32, or if it has 8
+  /// bits and zero points.
   [[nodiscard]] static Model load(const std::filesystem::path& folder, const LoadOptions& options);
-  /// The same by all ranks of a job together, as the launcher's variables name them: each reads and
-  /// holds its part of the weights, and logits() and generate() are calls of all ranks with the
-  /// same arguments and results. `plan_file`: a JSON object of patterns of names to column, row,
-  /// vocabulary or replicated; empty: what config.json says, or none. Throws what
-  /// comm::init_process_group() throws too, and `invalid_argument` naming the weight that cannot be
+  /// Read a model together with all ranks of the job that the launcher's variables describe. Each
+  /// rank reads and holds a part of the weights. Afterwards logits() and generate() are collective:
+  /// all ranks call them with the same arguments and get the same results.
+  ///
+  /// `plan_file`: a JSON object that maps name patterns to column, row, vocabulary or replicated.
+  /// Empty: the plan in config.json, if any. Throws the errors of load() and of
+  /// comm::init_process_group(), and `invalid_argument` with the name of a weight that cannot be
   /// split.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            c10::ScalarType dtype = c10::kFloat,
                                            const std::filesystem::path& plan_file = {});
-  /// The same, with weights as integers if wanted or if the checkpoint has them so: each rank has
-  /// those that one rank alone would have, where its part of the inputs begins and ends between
-  /// groups. The feed-forward part is cut so; after attention, where heads are cut, a rank's part
-  /// has groups of 64 or 32 if these fit, and is `dtype` if not or if a `group` was asked for. A
-  /// checkpoint's groups are divided instead. Each rank keeps a file of its own in the cache.
+  /// Read a model together with all ranks of a job, with quantized weights if `options.bits` is set
+  /// or the checkpoint is quantized. A rank gets the integers that one rank alone would have, if
+  /// its part of the inputs begins and ends between groups; the feed-forward layers are split
+  /// accordingly.
+  ///
+  /// The projection after attention is split between heads. If that is within a group, the rank's
+  /// part has groups of 64 or 32 if these fit; otherwise, or if `options.group_size` is set, it has
+  /// `options.dtype`. Groups of a quantized checkpoint are divided instead. Each rank keeps its own
+  /// file in the cache.
   [[nodiscard]] static Model load_parallel(const std::filesystem::path& folder,
                                            const LoadOptions& options,
                                            const std::filesystem::path& plan_file = {});
-  /// New float32 weights drawn from `seed`; the same ones on every accelerator.
+  /// Create a model with random float32 weights. The same `seed` gives the same weights on every
+  /// accelerator.
   static Model create(const ModelConfig& config, std::uint64_t seed);
 
+  /// Configuration of the whole model.
   const ModelConfig& config() const noexcept;
+  /// Dtype of the computation.
   c10::ScalarType dtype() const noexcept;
-  /// Whether matrices are integers, because they were to be or because the checkpoint has them so.
+  /// Return whether matrices are integers, because of LoadOptions::bits or of the checkpoint.
   bool quantized() const noexcept;
-  /// Of the whole model.
+  /// Number of parameters of the whole model.
   std::int64_t parameter_count() const;
-  /// Of those that hold the model together: 0 and 1 where it is whole.
+  /// Rank of this process among those that hold the model together. 0 if one process holds it.
   int rank() const noexcept;
+  /// Number of ranks that hold the model together. 1 if one process holds it.
   int ranks() const noexcept;
-  /// Returns when all ranks have come: before one ends while others still need it.
+  /// Wait until all ranks have called it. Use it before a rank exits while others still need it.
   void barrier() const;
 
-  /// Logits [time, vocab] of a sequence, float32 on the host. `invalid_argument` for an empty
-  /// sequence, ids outside the vocabulary, or more than the context.
+  /// Return the logits [time, vocab] of a sequence as float32 on the host. Throws
+  /// `invalid_argument` for an empty sequence, ids outside of the vocabulary, or more tokens than
+  /// the context.
   [[nodiscard]] at::Tensor logits(const std::vector<std::int64_t>& ids) const;
-  /// `unsupported` for a part of a model, or integers. Writes config.json and model.safetensors
-  /// into a folder; existing files are replaced once the new ones are complete.
+  /// Write config.json and model.safetensors with float32 weights to a folder. Existing files are
+  /// replaced only when the new ones are complete. Throws `unsupported` for families other than
+  /// Llama, for one rank's part of a model and for quantized weights, and `io` if writing fails.
   void save(const std::filesystem::path& folder) const;
 
-  /// For the library's own sources.
+  /// Used by AnyAccel's own sources.
   const std::shared_ptr<ModelState>& state() const noexcept { return state_; }
 
  private:

@@ -1,5 +1,5 @@
-// Tensor parallelism of a program's own torch::nn::Module, as `generate --tensor-parallel` has it
-// for checkpoints.
+// Tensor parallelism for a program's own torch::nn::Module. `generate --tensor-parallel` does the
+// same for checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -16,65 +16,85 @@ class Module;
 
 namespace anyaccel::llm {
 
-/// What a rank has of a layer's weight. column: a part of the outputs, which stay apart until a row
-/// layer adds them up. gathered: the same, with the outputs put together again. row: a part of the
-/// inputs, which are a column layer's outputs; results are added up. vocabulary: a part of an
-/// embedding's rows; a product with the same weight is gathered.
+/// How a layer's weight is split among ranks.
+///
+/// - replicated: every rank has the whole weight.
+/// - column: a rank has a part of the outputs. They remain split until a row layer adds them up.
+/// - gathered: like column, but the outputs of all ranks are concatenated again.
+/// - row: a rank has a part of the inputs, which are the outputs of a column layer. The results of
+///   all ranks are added up.
+/// - vocabulary: a rank has a part of an embedding's rows. A product with the same weight is
+///   gathered.
 enum class ModuleStyle { replicated, column, gathered, row, vocabulary };
+/// Return the name of a style. Never null.
 ANYACCEL_API const char* to_string(ModuleStyle style) noexcept;
 
+/// Style of the layers whose names match a pattern.
 struct ModuleRule {
-  std::string pattern;  ///< of layers' names ("layers.*.fc1"), `*` for any characters
+  std::string pattern;  ///< pattern of layer names ("layers.*.fc1"), in which `*` matches any text
   ModuleStyle style = ModuleStyle::replicated;
-  int fused = 1;  ///< column: so many equal parts one after the other, such as query, key and
-                  ///< value; each is split by itself
-  std::int64_t unit = 1;  ///< what must not be cut, such as the width of a head; the same for the
-                          ///< column and the row layer
+  /// Column: number of equal parts, such as query, key and value, that are concatenated in the
+  /// weight. Each part is split separately.
+  int fused = 1;
+  /// Size of units that must not be split, such as the width of a head. Use the same value for the
+  /// column and the row layer.
+  std::int64_t unit = 1;
 };
 
+/// Options of tensor_parallel().
 struct ModuleParallelOptions {
-  /// The last one that fits a layer counts, before what is derived.
+  /// Styles of layers, with precedence over derived styles. If several rules match a layer, the
+  /// last one applies.
   std::vector<ModuleRule> rules;
-  /// Width of an attention head. 0: attention is not split by itself, its layers are gathered.
+  /// Width of an attention head. 0: attention is not split by heads; its layers are gathered.
   std::int64_t head_dim = 0;
 };
 
-/// What is made of a layer.
+/// How a layer was split.
 struct ModuleShard {
+  /// Name of the layer.
   std::string name;
   ModuleStyle style = ModuleStyle::replicated;
-  std::vector<std::int64_t> shape;  ///< of the whole weight
-  std::vector<std::int64_t> local;  ///< of this rank's part
+  std::vector<std::int64_t> shape;  ///< shape of the whole weight
+  std::vector<std::int64_t> local;  ///< shape of this rank's part
 };
 
-/// Splits the Linear and Embedding layers of a module, in place: the parameters stay the same
-/// objects and get smaller values, and the module's own forward, unchanged, exchanges what is
-/// missing. Everything else, and what is said to be so, is replicated.
+/// Split the Linear and Embedding layers of a module in place. The parameters remain the same
+/// objects with smaller values, and the module's own forward runs the necessary collectives. All
+/// other layers are replicated. Returns how each layer was split.
 ///
-/// Derived without rules, from names and sizes: a Linear with the name of one that ends a block
+/// All ranks call it with equal modules, after the weights have their values and before an
+/// optimizer is created. Afterwards, all ranks run the same forward and backward passes in the same
+/// order, with the same inputs. The gradients of replicated parameters are then the same on all
+/// ranks, and those of split parameters are slices of the whole gradients.
+///
+/// Styles without rules are derived from names and sizes. A Linear whose name usually ends a block
 /// (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2, dense_4h_to_h,
-/// c_proj) is a row layer if the Linears beside it, in the same parent, fit its inputs once or as
-/// fused parts, and those are column layers. Every other Linear is gathered, every Embedding split
-/// by vocabulary, unless it has `max_norm` or a `padding_idx` beyond the first tokens that a rank
-/// gets: right wherever they are used. Layers smaller than the number of ranks are replicated.
+/// c_proj) becomes a row layer if the Linear layers of the same parent produce its inputs, once or
+/// as fused parts; those become column layers. Every other Linear is gathered. Every Embedding is
+/// split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's
+/// tokens. These two styles are correct for any use of a layer. Layers smaller than the number of
+/// ranks are replicated.
 ///
-/// How: a split weight's tensor is marked (dispatch key DeferredInit), and t, matmul, mm, addmm,
-/// linear and embedding with a marked tensor add the collectives around them, with their gradients.
-/// So every forward works that uses the weight by these, stock layers of torch::nn in any container
-/// included; what reads a split weight otherwise sees the part. `Module::to()` and `clone()` keep
-/// the mark. A forward that names the number of its heads or of its inner features in a view() must
-/// count what is there (`-1`), as there are fewer after a column layer.
+/// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
+/// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every
+/// forward that uses the weight through these functions works, including those of torch::nn's
+/// layers in any container. Other functions see only this rank's part. `Module::to()` and `clone()`
+/// keep the key. After a column layer there are fewer features, so a forward that passes the number
+/// of heads or features to view() must use `-1` instead.
 ///
-/// Called by all ranks with equal modules, after the weights have their values and before an
-/// optimizer has seen them; calls of forward and backward are the same on all ranks, in one order,
-/// with the same inputs. Gradients of replicated parameters are the same on all ranks, those of
-/// split ones are the slices of the whole's. Errors: `invalid_argument` for a rule that fits no
-/// layer, or whose layer cannot be split so, before anything is changed.
+/// Throws `invalid_argument` for a rule that matches no layer, or whose layer cannot be split that
+/// way. Nothing has changed then.
+///
+///     auto group = std::make_shared<comm::ProcessGroup>(comm::init_process_group());
+///     tensor_parallel(*model, group, {.head_dim = 64});
+///     torch::optim::AdamW optimizer(model->parameters());
 ANYACCEL_API std::vector<ModuleShard> tensor_parallel(torch::nn::Module& module,
                                                       std::shared_ptr<comm::ProcessGroup> group,
                                                       const ModuleParallelOptions& options = {});
 
-/// What tensor_parallel() would do on a rank; changes nothing, needs no group.
+/// Return what tensor_parallel() would do on a rank. Changes nothing and does not need a process
+/// group.
 ANYACCEL_API std::vector<ModuleShard> module_plan(const torch::nn::Module& module, int rank,
                                                   int ranks,
                                                   const ModuleParallelOptions& options = {});

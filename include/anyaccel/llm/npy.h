@@ -1,4 +1,4 @@
-// NumPy's .npy files, for comparing with other programs.
+// NumPy's .npy files, for comparisons with other programs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,8 @@
 
 namespace anyaccel::llm {
 
-/// Writes a float32 tensor of any device. Throws `io`. Format: numpy.lib.format, version 1.0.
+/// Write a float32 tensor on any device to a file in the format of numpy.lib.format, version 1.0.
+/// Throws `io`.
 ANYACCEL_API void write_npy(const std::filesystem::path& path, const at::Tensor& tensor);
 
 }  // namespace anyaccel::llm

@@ -1,4 +1,4 @@
-// How ranks share a model's weights.
+// Plan of how ranks split a model's weights.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,23 @@
 
 namespace anyaccel::llm {
 
-/// What the ranks have of one of a checkpoint's tensors.
+/// Parts of a checkpoint's tensor by rank.
 struct PlannedTensor {
+  /// Name of the tensor.
   std::string name;
   std::string style;                ///< "column", "row", "vocabulary" or "replicated"
-  std::vector<std::int64_t> shape;  ///< whole
-  std::vector<std::vector<std::int64_t>>
-      parts;                         ///< shape by rank; empty: a bias that another rank adds
-  std::vector<int> bits;             ///< by rank: 8 or 4 where they are integers there, else 0
-  std::vector<std::int64_t> groups;  ///< by rank: inputs that share a scale there, else 0
+  std::vector<std::int64_t> shape;  ///< shape of the whole tensor
+  /// Shape of each rank's part. Empty: a bias that another rank adds.
+  std::vector<std::vector<std::int64_t>> parts;
+  /// Bits of each rank's integers, 8 or 4. 0: not quantized.
+  std::vector<int> bits;
+  /// Inputs per scale on each rank. 0: not quantized.
+  std::vector<std::int64_t> groups;
 };
 
-/// What Model::load_parallel() does with so many ranks and these options, and what it throws for
-/// it; no weight is read. The integers that a tied head has beside the embedding are not told.
+/// Return the plan of Model::load_parallel() for a number of ranks, without reading weights. Throws
+/// the same errors for the same arguments. The quantized copy of an embedding that is also the
+/// output layer is not included.
 ANYACCEL_API std::vector<PlannedTensor> parallel_plan(const std::filesystem::path& folder,
                                                       int ranks,
                                                       const std::filesystem::path& plan_file = {},

@@ -1,4 +1,4 @@
-// Finding the passages of a text folder that are nearest in meaning to a question.
+// Semantic search: the passages of a text folder that are closest in meaning to a query.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,29 @@
 
 namespace anyaccel::llm {
 
-/// Lines of a file that belong together.
+/// Consecutive lines of a file.
 struct Passage {
   std::filesystem::path file;
-  std::int64_t line = 0;  ///< where it begins, from 1
+  std::int64_t line = 0;  ///< line on which the passage begins, from 1
   std::string text;
 };
 
-/// The passages of all text files below a folder, in sorted order; hidden files and those with zero
-/// bytes are left out. Empty lines end a passage, and so does the line after which it has
-/// `max_bytes` or more. Throws `not_found`, `io`, or `invalid_argument` when `max_bytes` is 0.
+/// Read the passages of all text files below a folder, in sorted order. Hidden files and files with
+/// zero bytes are skipped. A passage ends at an empty line, or after the line with which it reaches
+/// `max_bytes`. Throws `not_found`, `io`, or `invalid_argument` if `max_bytes` is 0.
 ANYACCEL_API std::vector<Passage> read_passages(const std::filesystem::path& folder,
                                                 std::size_t max_bytes = 800);
 
-/// One of the rows that were asked for.
+/// A row that nearest() found.
 struct SearchHit {
-  std::size_t index = 0;  ///< of the row
-  double score = 0;       ///< cosine of the angle to the query
+  std::size_t index = 0;  ///< index of the row
+  double score = 0;       ///< cosine similarity to the query
 };
 
-/// The `top` rows of `vectors`, [rows, dimension], with the greatest cosine to `query`,
-/// [dimension]; the greatest first, of equal ones the first row. A vector of zeros has the cosine
-/// 0, one with values that are no numbers comes last. Throws `invalid_argument` when shapes do not
-/// fit or `top` is below 1.
+/// Return the `top` rows of `vectors`, [rows, dimension], with the greatest cosine similarity to
+/// `query`, [dimension], in descending order; among equals, the lower index is first. A zero vector
+/// has similarity 0, and a row with NaN values comes last. Throws `invalid_argument` if the shapes
+/// do not match or `top` is below 1.
 ANYACCEL_API std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query,
                                             std::int64_t top);
 

@@ -1,4 +1,4 @@
-// Requests to end training or generation early.
+// Requests to stop training or generation early.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,9 @@
 
 namespace anyaccel::llm {
 
-/// Tells a call whether its caller wants it to stop, through a `std::stop_token` or an atomic flag.
-/// The flag must outlive the call. A default-constructed condition never stops. Thread-safe.
+/// Tells a function whether its caller requests a stop, through a `std::stop_token` or an atomic
+/// flag. A flag must outlive the call. A default-constructed condition never requests a stop.
+/// Thread-safe.
 class StopCondition {
  public:
   StopCondition() = default;
@@ -17,10 +18,11 @@ class StopCondition {
   StopCondition(const std::atomic<bool>* flag) : flag_(flag) {}
   StopCondition(std::stop_token token) : token_(std::move(token)) {}
 
-  /// Returns whether a stop can ever be requested.
+  /// Return whether a stop can ever be requested.
   [[nodiscard]] bool stop_possible() const noexcept {
     return flag_ != nullptr || token_.stop_possible();
   }
+  /// Return whether a stop was requested.
   [[nodiscard]] bool stop_requested() const noexcept {
     return token_.stop_requested() || (flag_ != nullptr && flag_->load());
   }

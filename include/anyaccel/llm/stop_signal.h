@@ -8,12 +8,16 @@
 
 namespace anyaccel::llm {
 
-/// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal a
-/// second or more later ends the process. Repetitions within the second are ignored, because a
-/// launcher forwards signals that its process group has already received. Only one object may exist
-/// at a time. The destructor restores the previous handlers.
+/// Makes the first SIGINT or SIGTERM set a flag instead of ending the process. The same signal at
+/// least one second later ends the process. Repetitions within that second are ignored, because a
+/// launcher forwards signals that its process group has already received. At most one object may
+/// exist at a time. The destructor restores the previous handlers.
+///
+///     StopSignal signal;
+///     trainer.run({}, signal.flag());
 class ANYACCEL_API StopSignal {
  public:
+  /// Signals to handle.
   enum class Watch {
     all,        ///< SIGINT and SIGTERM
     interrupt,  ///< SIGINT only; SIGTERM keeps its handler
@@ -21,16 +25,19 @@ class ANYACCEL_API StopSignal {
   /// Grace period after the first signal. If it expires before this object is destroyed or reset by
   /// again(), the signal ends the process, even if the process is blocked.
   using Patience = std::chrono::milliseconds;
+  /// No limit: only a second signal ends the process.
   static constexpr Patience kNoLimit{0};
-  /// For commands without state to save, which must end within a second.
+  /// Grace period of commands without state to save, which must end within a second.
   static constexpr Patience kShort{900};
 
+  /// Install the handlers.
   explicit StopSignal(Watch watch = Watch::all, Patience patience = kNoLimit);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
+  /// Flag that the signal sets. It remains valid until the process ends.
   const std::atomic<bool>* flag() const noexcept;
-  /// Resets the flag; the next signal counts as the first.
+  /// Reset the flag. The next signal counts as the first.
   void again();
 
  private:

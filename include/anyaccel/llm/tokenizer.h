@@ -1,4 +1,4 @@
-// Text to token ids and back.
+// Tokenizers: conversion of text to token ids and back.
 #pragma once
 
 #include <cstdint>
@@ -12,40 +12,48 @@
 
 namespace anyaccel::llm {
 
-/// A tokenizer.json of a Hugging Face folder, with the ids and the text that the `tokenizers`
-/// library gives: byte-level and SentencePiece-style BPE, WordPiece, WordLevel and Unigram, and the
-/// steps around them that the file names. The file's truncation and padding settings are left to
-/// the caller, as in transformers. Thread-safe after construction.
+/// A tokenizer.json of a Hugging Face folder, with the same ids and text as the `tokenizers`
+/// library: byte-level and SentencePiece-style BPE, WordPiece, WordLevel and Unigram, and the
+/// processing steps that the file specifies. The file's truncation and padding settings are
+/// ignored, as in transformers. Thread-safe after construction.
+///
+///     const auto tokenizer = Tokenizer::load(folder);
+///     const std::vector<std::int64_t> ids = tokenizer.encode("Hello, world!");
+///     const std::string text = tokenizer.decode(ids);
 class ANYACCEL_API Tokenizer {
  public:
-  /// Reads a folder's tokenizer.json. Throws `not_found`, `corrupt`, or `unsupported` naming the
+  /// Read a folder's tokenizer.json. Throws `not_found`, `corrupt`, or `unsupported` with the
   /// construct.
   [[nodiscard]] static Tokenizer load(const std::filesystem::path& folder);
-  /// The byte vocabulary that our training writes: id = byte, and 256 = <|endoftext|>.
+  /// Return the byte tokenizer that training uses: ids 0 to 255 are bytes, and 256 is
+  /// <|endoftext|>.
   static Tokenizer bytes();
 
-  /// Returns the ids of a text. Invalid UTF-8 is replaced by U+FFFD, as in Python. Special tokens
-  /// written in the text become their ids. The special tokens of the file's post-processor are
-  /// added unless `add_special_tokens` is false. Throws `invalid_argument` for a text of more than
-  /// 1 GiB, for a text that the tokenizer's steps expand to more than 64 KiB plus 32 bytes per
-  /// byte, and for unknown words if the vocabulary has no unknown token. BPE without one drops
-  /// unknown words, as the library does.
+  /// Return the ids of a text. Invalid UTF-8 is replaced by U+FFFD, as in Python. Special tokens
+  /// that occur in the text become their ids. The special tokens of the file's post-processor are
+  /// added unless `add_special_tokens` is false.
+  ///
+  /// Throws `invalid_argument` for a text of more than 1 GiB, for a text that the tokenizer's steps
+  /// expand to more than 64 KiB plus 32 bytes per byte, and for unknown words if the vocabulary has
+  /// no unknown token. BPE without one drops unknown words, like the library.
   std::vector<std::int64_t> encode(std::string_view text, bool add_special_tokens = true) const;
-  /// encode() with special tokens, truncated to `max_tokens` by dropping the last ids of the text
-  /// itself. Also throws `invalid_argument` if the special tokens alone exceed the limit.
+  /// Return the ids of a text with special tokens, truncated to `max_tokens` by dropping the last
+  /// ids of the text itself. Throws the errors of encode(), and `invalid_argument` if the special
+  /// tokens alone exceed the limit.
   std::vector<std::int64_t> encode_up_to(std::string_view text, std::int64_t max_tokens) const;
-  /// Returns the bytes that an id appends to a text, for streaming output; they may end within a
-  /// UTF-8 character. Special tokens append nothing, nor do ids without a token: models may have
-  /// rows for more ids than their tokenizer defines. Throws `invalid_argument` for a negative id,
-  /// or one of more than 32 bits.
+  /// Return the bytes that an id appends to a text, for streaming output. They can end within a
+  /// UTF-8 character. Special tokens append nothing, and neither do ids without a token, which
+  /// exist because models may have more rows than their tokenizer has tokens. Throws
+  /// `invalid_argument` for a negative id, or one of more than 32 bits.
   std::string token_bytes(std::int64_t id) const;
-  /// Returns the text of all ids, skipping ids without a token. Throws as token_bytes() does.
+  /// Return the text of all ids, skipping ids without a token. Throws the errors of token_bytes().
   std::string decode(const std::vector<std::int64_t>& ids, bool skip_special_tokens = true) const;
+  /// Number of tokens in the vocabulary, including added ones.
   std::int64_t size() const noexcept;
 
-  /// tokenizer.json of `bytes()`.
+  /// Text of the tokenizer.json of `bytes()`.
   static std::string bytes_json();
-  /// tokenizer_config.json to go with it, for sequences of `context` tokens.
+  /// Text of the matching tokenizer_config.json, for sequences of `context` tokens.
   static std::string bytes_config_json(std::int64_t context);
 
  private:

@@ -1,4 +1,4 @@
-// Training a language model on the current accelerator.
+// Training of a language model on the current accelerator.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -17,110 +17,142 @@
 
 namespace anyaccel::llm {
 
-/// The demo's model: 5.1 million parameters with a vocabulary of 4096 tokens. It is wide and
-/// shallow, because two cores train such a model fastest, and its context of 128 tokens is short,
-/// which allows more updates per minute. Its positions rotate faster than Llama's (theta 300) to
-/// suit that context.
+/// Return the configuration of the demo model: 5.1 million parameters with a vocabulary of 4096
+/// tokens. It is wide and shallow, because two cores train such a model fastest, and its context of
+/// 128 tokens is short, which allows more updates per minute. Its positions rotate faster than
+/// Llama's (theta 300) to suit that context.
 ANYACCEL_API ModelConfig demo_model();
 
-/// Training settings. With the defaults, a few million parameters beat an order-3 model in about a
-/// minute on two CPU cores.
+/// Training options. With the defaults, a model of a few million parameters beats an order-3 model
+/// in about a minute on two CPU cores.
 struct TrainOptions {
-  std::vector<std::filesystem::path> data;  ///< files and folders; empty: LibTorch's C++ headers
+  /// Files and folders with text; empty: LibTorch's C++ headers.
+  std::vector<std::filesystem::path> data;
+  /// Folder for the model and its checkpoints.
   std::filesystem::path out = "anyaccel-model";
   std::optional<std::int64_t> steps;  ///< number of steps
-  std::optional<double>
-      minutes;  ///< time limit; with `steps`, whichever ends first; default without both: 1
-  std::int64_t min_steps =
-      1000;  ///< without both, a slow run continues to this many steps, for at most 3 minutes
+  /// Time limit. With `steps`, training ends at whichever comes first. Default without both: 1.
+  std::optional<double> minutes;
+  /// Without `steps` and `minutes`, a slow run continues to this many steps, for at most 3 minutes.
+  std::int64_t min_steps = 1000;
+  /// Seed of all random numbers of the run.
   std::uint64_t seed = 0;
-  c10::ScalarType dtype = c10::kFloat;  ///< float32, or the type for autocast
-  bool graph = false;                   ///< capture one whole step and replay it
-  bool resume = false;                  ///< continue from `out`
+  c10::ScalarType dtype = c10::kFloat;  ///< float32, or the dtype for autocast
+  bool graph = false;                   ///< capture one whole step in a graph and replay it
+  bool resume = false;                  ///< continue the run whose checkpoint is in `out`
   std::int64_t save_every = 0;          ///< steps between checkpoints; 0: only at the end
 
-  ModelConfig model = demo_model();  ///< vocabulary and special tokens are set by the trainer
-  bool bigram_start = true;  ///< start as a bigram model of the data, not with random weights
-  std::int64_t vocab_size =
-      4096;  ///< size of the learned vocabulary; smaller if the text is short; 257: bytes
-  std::int64_t batch_size = 0;  ///< sequences per step, over all ranks; 0: one per rank
-  double bucket_cap_mb = 25;    ///< maximum MiB of gradients that ranks reduce at once
+  /// Configuration of the model. The trainer sets the vocabulary and the special tokens.
+  ModelConfig model = demo_model();
+  /// Start as a bigram model of the data instead of with random weights.
+  bool bigram_start = true;
+  /// Size of the learned vocabulary; smaller if the text is short. 257: bytes.
+  std::int64_t vocab_size = 4096;
+  std::int64_t batch_size = 0;  ///< sequences per step over all ranks; 0: one per rank
+  double bucket_cap_mb = 25;    ///< maximum MiB of gradients per all-reduce
+  /// Maximum learning rate.
   double lr = 1e-3;
-  double warmup = 0.03;  ///< fraction of the run in which the learning rate rises
-  double beta2 = 0.99;   ///< high, because batches are small
+  double warmup = 0.03;  ///< fraction of the run during which the learning rate rises
+  /// Decay of AdamW's second moment. High, because batches are small.
+  double beta2 = 0.99;
+  /// Decoupled weight decay.
   double weight_decay = 0.1;
   double clip = 1.0;  ///< maximum gradient norm
+  /// Dropout probability.
   double dropout = 0.0;
-  std::int64_t held_out_tokens = 65536;  ///< number of held-out bytes (not tokens) to evaluate on
+  /// Number of held-out bytes (not tokens) for evaluation.
+  std::int64_t held_out_tokens = 65536;
 };
 
-/// What is known before the first step.
+/// Information about a run before its first step.
 struct TrainInfo {
+  /// Name of the accelerator.
   std::string accelerator;
-  std::string reason;  ///< why this one was chosen
-  std::string device;  ///< product name
+  std::string reason;  ///< why this accelerator was chosen
+  std::string device;  ///< product name of the device
+  /// Number of parameters.
   std::int64_t parameters = 0;
+  /// Description of the training data.
   std::string data;
+  /// Number of files, and bytes for training and for evaluation.
   std::int64_t files = 0, train_bytes = 0, held_out_bytes = 0;
+  /// Tokens for training and for evaluation.
   std::int64_t train_tokens = 0, held_out_tokens = 0;
-  std::int64_t first_step = 0;  ///< steps done before, when resumed
+  std::int64_t first_step = 0;  ///< steps done before this run, if it was resumed
+  /// Rank of this process, and number of ranks.
   int rank = 0, world_size = 1;
   TrainOptions options;  ///< effective options
 };
 
-/// One finished step.
+/// Statistics of one finished step.
 struct TrainStep {
-  std::int64_t step = 0;  ///< from 1
-  double loss = 0;        ///< mean over the batch, nats per token
+  std::int64_t step = 0;  ///< number of the step, from 1
+  double loss = 0;        ///< mean over the batch in nats per token
+  /// Learning rate of the step.
   double lr = 0;
+  /// Gradient norm before clipping.
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< smoothed
+  double tokens_per_second = 0;  ///< smoothed over the last steps
+  /// Bytes of live tensors on the device.
   std::int64_t memory_allocated = 0;
   double seconds = 0;       ///< since training began
-  double seconds_left = 0;  ///< estimate
-  bool skipped = false;     ///< the gradients overflowed: no update
+  double seconds_left = 0;  ///< estimated remaining time
+  bool skipped = false;     ///< the gradients overflowed, so there was no update
 };
 
-/// The outcome.
+/// Result of a run.
 struct TrainResult {
+  /// Name of the accelerator.
   std::string accelerator;
   std::int64_t steps = 0;
-  std::vector<double> losses;  ///< of this run's steps
-  double final_loss =
-      0;  ///< mean of the last steps (a tenth of the run, 20 at most); 0 without any
+  std::vector<double> losses;  ///< losses of this run's steps
+  /// Mean of the last steps (a tenth of the run, at most 20). 0 if there were none.
+  double final_loss = 0;
   double tokens_per_second = 0;
   double seconds = 0;
+  /// Whether a requested stop ended the run early.
   bool interrupted = false;
-  /// False when weights were not the same bits on all ranks at one of the saves: hosts that compute
-  /// differently, or a defect.
+  /// False if the weights of the ranks differed in any bit when a checkpoint was written. The hosts
+  /// then compute differently, or there is a defect.
   bool same_weights = true;
-  /// On the same held-out bytes, nats per byte; nothing after an interruption.
+  /// Losses on the same held-out bytes in nats per byte: of the model, of an order-0 model and of
+  /// an order-3 model. Empty after an interruption.
   std::optional<double> held_out_loss, unigram_entropy, ngram_loss;
 };
 
-/// Owns model, data and optimizer of one run. Not thread-safe, but `stop` may be set from anywhere.
+/// Owns model, data and optimizer of one run. Not thread-safe, but `stop` may be requested from any
+/// thread.
 ///
-/// In a job of several ranks (a launcher's WORLD_SIZE above 1) each makes one and calls run(): they
-/// train one model, each on its part of every batch, as one rank would on the whole of it, but for
-/// rounding. Rank 0 alone reads and writes `out`, and its clock counts; the data are read by all.
-/// What is reported is of all ranks and the same on each; `stop` on one of them stops all.
+/// In a job of several ranks (WORLD_SIZE above 1), every rank creates a Trainer and calls run().
+/// The ranks train one model, each on its part of every batch; apart from rounding, the result is
+/// that of one rank with the whole batch. Only rank 0 reads and writes `out`, and its clock decides
+/// the end; all ranks read the data. Reported values cover all ranks and are the same on each. A
+/// stop that is requested on one rank stops all.
+///
+///     TrainOptions options;
+///     options.data = {"corpus.txt"};
+///     Trainer trainer(options);
+///     const TrainResult result = trainer.run();
 class ANYACCEL_API Trainer {
  public:
-  /// Reads the data, then makes the model or, with `resume`, reads it from `out`. Throws
-  /// `invalid_argument` for options out of range, `not_found` or `io` for data, `unsupported` for a
-  /// dtype that the accelerator lacks, `io` when `out` cannot be written, and what Model::load
-  /// throws. With several ranks also `unsupported` for `graph`, and the errors of
+  /// Read the data, and create the model or, with `resume`, read it from `out`. Throws
+  /// `invalid_argument` for options out of range, `not_found` or `io` for the data, `unsupported`
+  /// for a dtype that the accelerator lacks, `io` if `out` cannot be written, and the errors of
+  /// Model::load(). With several ranks, also throws `unsupported` for `graph`, and the errors of
   /// comm::init_process_group().
   explicit Trainer(TrainOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  /// Information about the run, with its effective options.
   const TrainInfo& info() const;
-  /// Trains, saves and evaluates. When `stop` requests it, training finishes the current step,
-  /// saves a checkpoint and returns an `interrupted` result. Throws `io` if saving fails; an older
-  /// checkpoint in `out` then remains intact. All ranks return together. If a rank dies, the others
-  /// throw `unavailable`. Only rank 0 has held-out losses.
+  /// Train, save and evaluate. `on_step` is called after each step. If `stop` requests a stop,
+  /// training finishes the current step, saves a checkpoint and returns an `interrupted` result.
+  ///
+  /// Throws `io` if saving fails; an older checkpoint in `out` then remains intact. All ranks
+  /// return together. If a rank dies, the others throw `unavailable`. Only rank 0 has held-out
+  /// losses.
   TrainResult run(const std::function<void(const TrainStep&)>& on_step = {},
                   StopCondition stop = {});
 

@@ -1,5 +1,11 @@
-// Files and tensors: reads and writes that go on while the program does, past the page cache where
-// the file system lets them.
+// Asynchronous file I/O for tensors: reads and writes run while the program computes, and bypass
+// the page cache if the file system supports it.
+//
+//     anyaccel::ops::AsyncIOHandle handle;
+//     handle.async_pwrite(weights, "/data/weights.bin");
+//     handle.async_pread(next, "/data/next.bin");
+//     compute();
+//     handle.wait();
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +19,17 @@
 
 namespace anyaccel::ops {
 
-/// One read or write that was started by itself. Copies are the same request. Thread-safe.
+/// A single read or write. Copies refer to the same request. Thread-safe.
 class [[nodiscard]] AsyncIORequest {
  public:
-  /// Returns when it is done; reads are in the tensor then. Throws `io` (full disk, failing disk, a
-  /// file that ended before the range did: the message has path and place), `interrupted` after
-  /// cancel(), `invalid_state` after fork().
+  /// Wait until the request is done. The tensor of a read then has the file's content. Throws `io`
+  /// for a full or failing disk, or a file that is too short, with the path and offset;
+  /// `interrupted` after cancel(); and `invalid_state` after fork().
   ANYACCEL_API void wait();
+  /// Return whether the request is done, successfully or not.
   [[nodiscard]] ANYACCEL_API bool done() const;
-  /// Blocks that the system has not begun are given up; those under way end by themselves, and
-  /// until then memory is kept.
+  /// Drop the blocks that the system has not started. Blocks in flight complete, and keep their
+  /// memory until then.
   ANYACCEL_API void cancel();
 
  private:
@@ -31,36 +38,46 @@ class [[nodiscard]] AsyncIORequest {
   c10::IValue object_;
 };
 
-/// DeepSpeed's aio_handle, with the same names, arguments and results, except that what goes wrong
-/// is an `anyaccel::Error`.
+/// Reads and writes of tensors, with the names, arguments and results of DeepSpeed's aio_handle.
+/// Errors are an `anyaccel::Error`.
 ///
-/// Any offset, length, memory and dtype is right. What is aligned for the disk goes directly
-/// between it and the tensor (O_DIRECT); other memory goes through an aligned copy of a block, and
-/// the ends of a write that fill no whole page go through the page cache, after the rest. A write
-/// changes the bytes of its range and no others, and makes a file longer only to the range's end; a
-/// file that is not there is made (mode 0600). After a failed write the content of its range is not
-/// known. File systems without O_DIRECT go through the page cache. Nothing is synced: that is
-/// fsync()'s work.
+/// Any offset, length, memory and dtype is supported. Data that is aligned for the disk is
+/// transferred directly between disk and tensor (O_DIRECT). Other memory is copied through an
+/// aligned block. File systems without O_DIRECT use the page cache.
 ///
-/// Tensors that are not contiguous, or not in host memory, go through a host copy: what is written
-/// is taken in the order of the current stream, and waited for, when the call is made; what is read
-/// arrives in the current stream of the thread that waits. Do not change a host tensor that is
-/// being written. Memory is kept until its transfer is done, and then let go of, awaited or not;
-/// only what is read through a copy, and what `validate` compares, is kept until it is waited for.
-/// Requests under way have no order among themselves: wait between two that touch the same bytes.
-/// Two that touch the same page but no same byte are right, in one process.
+/// Writes: a write changes only the bytes of its range, and extends the file at most to the end of
+/// that range. Its ends that do not fill a page are written through the page cache, after the rest.
+/// A missing file is created with mode 0600. After a failed write, the content of the range is
+/// undefined. Data is not synced; call fsync() if you need that.
 ///
-/// Thread-safe; wait() counts what all threads began. A handle belongs to the process that made it:
-/// after fork() its calls are `invalid_state` in the child. Its destruction waits for what is under
-/// way.
+/// Tensors: a tensor that is not contiguous or not in host memory is transferred through a host
+/// copy. A write copies it when the function is called, in the order of the current stream, and
+/// waits for the copy. A read copies the result on the current stream of the waiting thread. Do not
+/// change a host tensor while it is written.
+///
+/// Memory: tensors are released when their transfer is done, even if nobody waits. Tensors that are
+/// read through a copy or checked by `validate` are kept until somebody waits.
+///
+/// Order: requests in flight are not ordered. Wait between two requests for the same bytes. Two
+/// requests of one process for different bytes of the same page do not conflict.
+///
+/// Thread-safe; wait() covers requests of all threads. A handle belongs to the process that created
+/// it: in a forked child, its functions throw `invalid_state`. The destructor waits for requests in
+/// flight.
 class ANYACCEL_API AsyncIOHandle {
  public:
-  /// block_size: bytes moved by one request to the system, up to 1 GiB. queue_depth: blocks under
-  /// way in each thread, up to 4096. single_submit: each block is a system call of its own.
-  /// overlap_events: a new block starts when any is done, not when all that were started are.
-  /// intra_op_parallelism: threads among which one request is divided. ANYACCEL_AIO_QUEUE chooses
-  /// how the system is asked. Throws `invalid_argument`, `unavailable` where what was chosen does
-  /// not work, and what OpBuilder::load() throws.
+  /// Create a handle and its threads.
+  ///
+  /// - block_size: bytes per request to the system, up to 1 GiB.
+  /// - queue_depth: blocks in flight per thread, up to 4096.
+  /// - single_submit: submit each block with its own system call.
+  /// - overlap_events: start a block as soon as any block is done, instead of waiting for all that
+  ///   were submitted.
+  /// - intra_op_parallelism: number of threads that share a request.
+  ///
+  /// The environment variable ANYACCEL_AIO_QUEUE selects the system interface. Throws
+  /// `invalid_argument`, `unavailable` if the selected interface does not work, and the errors of
+  /// OpBuilder::load().
   explicit AsyncIOHandle(std::int64_t block_size = 1 << 20, std::int64_t queue_depth = 128,
                          bool single_submit = false, bool overlap_events = false,
                          std::int64_t intra_op_parallelism = 1);
@@ -70,55 +87,66 @@ class ANYACCEL_API AsyncIOHandle {
   bool get_single_submit() const;
   bool get_overlap_events() const;
   std::int64_t get_intra_op_parallelism() const;
-  /// 512 x intra_op_parallelism, as DeepSpeed's; nothing here needs it.
+  /// Alignment in bytes, 512 x intra_op_parallelism as in DeepSpeed. No function requires it.
   std::int64_t get_alignment() const;
-  /// "io_uring", "libaio" or "threads": the first that works here, and why that one.
+  /// System interface in use: "io_uring", "libaio" or "threads", the first of them that works.
   std::string get_queue() const;
+  /// Explain why this system interface is used.
   std::string get_queue_reason() const;
 
-  /// Reads the whole tensor from the file at the offset, waits, and returns 0. `validate` compares
-  /// with a plain read and throws `corrupt` where it differs. `not_found` or `io` where the file
-  /// cannot be opened or is too short.
+  /// Read the whole tensor from the file at the offset, wait, and return 0. `validate`: also
+  /// compare the result with a plain read, and throw `corrupt` if they differ. Throws `not_found`
+  /// or `io` if the file cannot be opened or is too short.
   int read(const at::Tensor& buffer, const std::string& filename, bool validate,
            std::int64_t file_offset = 0);
+  /// Write the whole tensor to the file at the offset, wait, and return 0. `validate`: as in
+  /// read().
   int write(const at::Tensor& buffer, const std::string& filename, bool validate,
             std::int64_t file_offset = 0);
-  /// With async the result is 0 at once, and wait() says how it went. Otherwise they also wait for
-  /// all that was begun before, and return how many were finished, this one too.
+  /// Read a tensor. With `async`, returns 0 at once, and wait() reports errors. Without it, waits
+  /// for this request and all earlier asynchronous ones, and returns their number.
   std::int64_t pread(const at::Tensor& buffer, const std::string& filename, bool validate,
                      bool async, std::int64_t file_offset = 0);
+  /// Write a tensor; `async` and the result as in pread().
   std::int64_t pwrite(const at::Tensor& buffer, const std::string& filename, bool validate,
                       bool async, std::int64_t file_offset = 0);
+  /// pread() with neither `validate` nor `async`.
   std::int64_t sync_pread(const at::Tensor& buffer, const std::string& filename,
                           std::int64_t file_offset = 0);
+  /// pwrite() with neither `validate` nor `async`.
   std::int64_t sync_pwrite(const at::Tensor& buffer, const std::string& filename,
                            std::int64_t file_offset = 0);
+  /// pread() with `async`, without `validate`.
   std::int64_t async_pread(const at::Tensor& buffer, const std::string& filename,
                            std::int64_t file_offset = 0);
+  /// pwrite() with `async`, without `validate`.
   std::int64_t async_pwrite(const at::Tensor& buffer, const std::string& filename,
                             std::int64_t file_offset = 0);
-  /// To a file that the caller opened for writing, and may close at once; direct when it was opened
-  /// with O_DIRECT.
+  /// Write to a file that the caller opened for writing, and may close at once. The write bypasses
+  /// the page cache if the file was opened with O_DIRECT.
   std::int64_t async_pwrite(const at::Tensor& buffer, int fd, std::int64_t file_offset = 0);
-  /// Finishes all that was begun with async, and returns how many that were; throws the first
-  /// failure after all are done.
+  /// Wait for all asynchronous requests and return their number. If any failed, throws the first
+  /// error after all are done.
   std::int64_t wait();
-  /// As AsyncIORequest::cancel(), for all that was begun with async.
+  /// Cancel all asynchronous requests; see AsyncIORequest::cancel().
   void cancel();
-  /// wait(), and the end of the threads, whatever it throws; requests of start_read() and
-  /// start_write() keep them until those go. Afterwards all but getters are `invalid_state`. A
-  /// second time it does nothing.
+  /// Call wait() and end the threads, even if wait() throws. Requests of start_read() and
+  /// start_write() keep the threads until they are destroyed. Afterwards all functions except
+  /// getters throw `invalid_state`. A second call is a no-op.
   void close();
 
-  /// Requests that are waited for by themselves; wait() above does not count them.
+  /// Start a read and return it as a request of its own. The handle's wait() does not cover it.
   [[nodiscard]] AsyncIORequest start_read(const at::Tensor& buffer, const std::string& filename,
                                           std::int64_t file_offset = 0);
+  /// Start a write and return it as a request of its own. The handle's wait() does not cover it.
   [[nodiscard]] AsyncIORequest start_write(const at::Tensor& buffer, const std::string& filename,
                                            std::int64_t file_offset = 0);
 
-  /// As PinHandle's. Transfers to and from such tensors need no copy.
+  /// Create a pinned tensor; see PinHandle. Transfers of such tensors need no copy.
   [[nodiscard]] at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
+  /// Free a pinned tensor; see PinHandle.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
+  /// Return whether a tensor is pinned; see PinHandle.
   [[nodiscard]] bool is_pinned(const at::Tensor& buffer) const;
 
  private:

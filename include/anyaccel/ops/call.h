@@ -1,5 +1,5 @@
-// How the C++ interface of an op reaches it: loaded once by its builder, called through torch's
-// dispatcher.
+// Calls of an op from its C++ interface: the builder loads the op once, and torch's dispatcher
+// calls it.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -16,7 +16,8 @@
 
 namespace anyaccel::ops {
 
-/// The op `anyaccel::<name>`, after its builder has loaded it.
+/// Return the op `anyaccel::<name>`, and load it with its builder first if necessary. Throws the
+/// errors of OpBuilder::load().
 template <typename Signature>
 c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const char* name) {
   const std::string full = std::string("anyaccel::") + name;
@@ -25,20 +26,20 @@ c10::TypedOperatorHandle<Signature> load_op(const std::string& builder, const ch
   return dispatcher.findSchemaOrThrow(full.c_str(), "").typed<Signature>();
 }
 
-/// Whether load_op() of this builder can be expected to work here.
+/// Return whether load_op() with this builder is expected to succeed.
 inline bool has_op(const std::string& builder) {
   return get_accelerator().create_op_builder(builder)->is_compatible().compatible;
 }
 
-/// Whether the op has a kernel of its own for tensors that lie where this one does.
+/// Return whether the op has a kernel of its own for the device of this tensor.
 inline bool has_kernel(const c10::OperatorHandle& op, const at::Tensor& tensor) {
   return op.hasKernelForDispatchKey(c10::legacyExtractDispatchKey(tensor.key_set()));
 }
 
-/// For an optimizer made in C++: Python counts from 0 upwards.
+/// Return an unused id for an optimizer created in C++. Ids from Python are 0 and above.
 ANYACCEL_API std::int64_t next_optimizer_id() noexcept;
 
-/// Calls, and makes an op's refusal ours: its text is `[op] what`.
+/// Run a call and convert torch's ValueError to `invalid_argument` with the text `[where] what`.
 template <typename Call>
 auto calling(std::string_view where, const Call& call) {
   try {

@@ -1,4 +1,4 @@
-// Collectives of oneCCL between processes, on one node or several.
+// Collectives of oneCCL between processes on one or more hosts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,47 +18,54 @@ class Store;
 
 namespace anyaccel::ops {
 
-/// A group of ranks that exchanges tensors through oneCCL (the op `CCLCommBuilder`, which is built
-/// where oneCCL is). comm.h has it as a backend of torch.distributed's kind, "ccl". Several objects
-/// may be used side by side, for groups that overlap too.
+/// Ranks that communicate through oneCCL, with the op `CCLCommBuilder`, which is built if oneCCL is
+/// installed. comm.h offers it as the backend "ccl". Several objects may exist, also for
+/// overlapping groups.
 ///
-/// Every rank calls the same functions with the same sizes and dtypes in the same order. Tensors
-/// may lie anywhere and have any strides: what is not contiguous host memory is copied there and
-/// back. Reductions take float16, bfloat16, float32, float64, uint8, int8 to int64 and bool; `avg`
-/// is for floats; others are `unsupported`. What only moves data takes every dtype.
+/// Every rank calls the same functions in the same order, with the same sizes and dtypes. A
+/// function returns when its result is complete. Tensors may be on any device and have any strides;
+/// those that are not contiguous in host memory are copied there and back.
 ///
-/// A function returns when its result is there. A rank of this machine whose process has ended is
-/// `unavailable` within seconds, one that does not come, or of another machine, is `timeout`; the
-/// object is then of no use (`invalid_state`). Thread-safe: calls of one object run one after the
-/// other. In a forked child `invalid_state`.
+/// Dtypes: functions that only move data support all dtypes. Reductions support float16, bfloat16,
+/// float32, float64, uint8, int8, int16, int32, int64 and bool. `avg` requires a floating-point
+/// dtype. Others throw `unsupported`.
+///
+/// Errors: if a process of a rank on this host has ended, the others throw `unavailable` within
+/// seconds. If a rank does not arrive, or a rank of another host has ended, they throw `timeout`.
+/// The object is then unusable (`invalid_state`). In a forked child, functions throw
+/// `invalid_state`.
+///
+/// Thread-safe: calls of one object run one after the other.
 class ANYACCEL_API CCLComm {
  public:
-  /// Called by all ranks, which meet in the store; it is the group's alone. `unavailable` on all of
-  /// them when one cannot have oneCCL, with its reason; `timeout` when one does not come to the
-  /// store.
+  /// Join the group. All ranks call it with the same store, which must not be used for anything
+  /// else. Throws `unavailable` on all ranks, with the reason, if one of them cannot use oneCCL,
+  /// and `timeout` if a rank does not reach the store.
   CCLComm(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
           std::chrono::milliseconds timeout = std::chrono::minutes(30));
-  /// Waits for nobody.
+  /// Leave the group. Does not synchronize with other ranks.
   ~CCLComm();
   CCLComm(const CCLComm&) = delete;
   CCLComm& operator=(const CCLComm&) = delete;
 
-  /// In place.
+  /// Reduce a tensor in place on all ranks.
   void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// In place on rank `destination`; the others keep theirs.
+  /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.
   void reduce_(const at::Tensor& tensor, std::int64_t destination, ReduceOp reduce = ReduceOp::sum);
-  /// In place, from rank `source`.
+  /// Copy the tensor of rank `source` into the tensors of all ranks.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
-  /// The tensors of all ranks one after the other along the first dimension.
+  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
+  /// ranks.
   at::Tensor all_gather(const at::Tensor& tensor);
-  /// This rank's part, along the first dimension, of the reduced tensor; the dimension is a
-  /// multiple of the number of ranks.
+  /// Reduce a tensor and return this rank's part along the first dimension. The size of that
+  /// dimension must be a multiple of the number of ranks.
   at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// Rows of the first dimension, `input_splits[i]` of them to rank i and `output_splits[i]` from
-  /// it; empty: as many for each.
+  /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
+  /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
   at::Tensor all_to_all(const at::Tensor& tensor,
                         const std::vector<std::int64_t>& output_splits = {},
                         const std::vector<std::int64_t>& input_splits = {});
+  /// Wait until all ranks have called it.
   void barrier();
 
  private:

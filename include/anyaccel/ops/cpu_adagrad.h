@@ -1,5 +1,5 @@
-// Adagrad for parameters in host memory: one pass over memory, with the processor's widest vectors
-// and torch's threads. Link `anyaccel::ops`.
+// Adagrad for parameters in host memory, in one pass over memory with the widest available vector
+// instructions and torch's threads. Link `anyaccel::ops`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,41 +10,46 @@
 
 namespace anyaccel::ops {
 
-/// As DeepSpeedCPUAdagrad's. Decay is 0 or more.
+/// Options with the defaults of DeepSpeedCPUAdagrad.
 struct CPUAdagradOptions {
   double lr = 1e-2;  ///< any finite number
+  /// Added to the denominator.
   double eps = 1e-10;
-  double weight_decay = 0;  ///< L2: added to the gradient
+  double weight_decay = 0;  ///< L2 decay, added to the gradient; 0 or more
 };
 
-/// One optimizer: options and the number of steps taken. Tensors stay the caller's, who passes the
-/// same ones each time.
+/// Adagrad (Duchi et al., JMLR 12, 2011) for parameters in host memory. Holds options and the
+/// number of steps; the caller owns the tensors and passes the same ones to each step.
 ///
-/// Of each tensor the lists have one entry, of one shape, dense and in host memory, whatever the
-/// accelerator: parameters of float32, bfloat16 or float16; gradients of float32 or the parameters'
-/// dtype; the state, which begins as zeros, of float32 or the parameters' dtype. Arithmetic is in
-/// float32. Compared with exact arithmetic on the same input a parameter is off by at most 2^-23
-/// |p| + 2^-20 lr |g| / divisor plus the rounding to its dtype, where g includes the decay; the
-/// state by 2^-21 of itself, plus its rounding. A gradient below 1e-19 has the square 0. Results
-/// have the same bits for any number of threads, alignment and instruction set.
+/// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
+/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
+/// state are float32 or have the parameters' dtype. The caller initializes the state to zeros.
 ///
-/// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
+/// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, the error
+/// of a parameter is at most 2^-23 |p| + 2^-20 lr |g| / divisor plus the rounding to its dtype,
+/// where g includes the decay. The relative error of the state is at most 2^-21, plus its rounding.
+/// The square of a gradient below 1e-19 is 0. Results have the same bits for any number of threads,
+/// alignment and instruction set.
+///
+/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// thread-safe.
 class ANYACCEL_API CPUAdagrad {
  public:
-  /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that
-  /// cannot be.
+  /// Load the op, building it first if necessary. Throws `build_failed` or `unavailable` if that
+  /// fails.
   explicit CPUAdagrad(const CPUAdagradOptions& options = {});
   ~CPUAdagrad();
   CPUAdagrad(const CPUAdagrad&) = delete;
   CPUAdagrad& operator=(const CPUAdagrad&) = delete;
 
-  /// One step. Counts one more step unless it throws.
+  /// Perform one step and increment steps(). `exp_avg_sq`: the sums of squared gradients.
   void step(at::TensorList params, at::TensorList grads, at::TensorList exp_avg_sq);
 
-  /// May be changed between steps.
+  /// Options. They may change between steps.
   CPUAdagradOptions& options() noexcept { return options_; }
-  /// Steps taken; to be set when a training is resumed.
+  /// Number of steps taken.
   std::int64_t steps() const noexcept { return steps_; }
+  /// Set the number of steps, to resume training.
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
 
  private:

@@ -1,6 +1,9 @@
-// Adam and AdamW for parameters in host memory, many times as fast as a loop of tensor ops: one
-// pass over memory, with the processor's widest vectors and torch's threads. Link `anyaccel::ops`.
-// docs/reference/ops.md has the Python side.
+// Adam and AdamW for parameters in host memory, in one pass over memory with the widest available
+// vector instructions and torch's threads. This is many times as fast as a loop of tensor ops. Link
+// `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+//
+//     ops::CPUAdam adam({.lr = 1e-3, .weight_decay = 0.01});
+//     adam.step(params, grads, exp_avg, exp_avg_sq);
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,53 +14,66 @@
 
 namespace anyaccel::ops {
 
-/// As torch.optim.AdamW's and DeepSpeedCPUAdam's.
+/// Options with the defaults of DeepSpeedCPUAdam.
 struct CPUAdamOptions {
   double lr = 1e-3;  ///< any finite number
+  /// Decay of the first moment, in [0, 1).
   double beta1 = 0.9;
-  double beta2 = 0.999;  ///< both in [0, 1)
+  /// Decay of the second moment, in [0, 1).
+  double beta2 = 0.999;
+  /// Added to the denominator.
   double eps = 1e-8;
   double weight_decay = 0;  ///< 0 or more
+  /// Correct the moments for their initialization with zeros.
   bool bias_correction = true;
-  bool adamw_mode = true;  ///< decoupled decay; false: it is added to the gradient (L2)
+  /// Decoupled weight decay (AdamW); false: L2 decay, added to the gradient.
+  bool adamw_mode = true;
 };
 
-/// One optimizer: options and the number of steps taken. Tensors stay the caller's, who passes the
-/// same ones each time.
+/// Adam (Kingma and Ba, arXiv:1412.6980) and AdamW (Loshchilov and Hutter, arXiv:1711.05101) for
+/// parameters in host memory. Holds options and the number of steps; the caller owns the tensors
+/// and passes the same ones to each step.
 ///
-/// Of each tensor the four lists have one entry, of one shape, dense and in host memory, whatever
-/// the accelerator: parameters of float32, bfloat16 or float16; gradients of float32 or the
-/// parameters' dtype; both states, which begin as zeros, of float32 or the parameters' dtype.
-/// Arithmetic is in float32. Compared with exact arithmetic on the same input a parameter is off by
-/// at most
+/// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
+/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
+/// both states are float32 or have the parameters' dtype. The caller initializes the states to
+/// zeros.
+///
+/// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, the error
+/// of a parameter is at most
+///
 ///     2^-22 |p| + 2^-20 lr / (1 - beta1^step) (beta1 |m| + (1 - beta1) |g|) / divisor
-/// plus the rounding to its dtype, where g includes L2 decay; the states by 2^-22 and 2^-21 of the
-/// sum of the sizes of their two terms. Results have the same bits for any number of threads,
-/// alignment and instruction set. Infinity and not-a-number go where the formulas take them; the
-/// square of a gradient overflows from 1.8e19 on, as in torch.
 ///
-/// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
+/// plus the rounding to its dtype, where g includes L2 decay. The errors of the states are at most
+/// 2^-22 and 2^-21 of the sum of the magnitudes of their two terms. Results have the same bits for
+/// any number of threads, alignment and instruction set. Infinities and NaN propagate. The square
+/// of a gradient overflows from 1.8e19 on, as in torch.
+///
+/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// thread-safe.
 class ANYACCEL_API CPUAdam {
  public:
-  /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that
-  /// cannot be.
+  /// Load the op, building it first if necessary. Throws `build_failed` or `unavailable` if that
+  /// fails.
   explicit CPUAdam(const CPUAdamOptions& options = {});
   ~CPUAdam();
   CPUAdam(const CPUAdam&) = delete;
   CPUAdam& operator=(const CPUAdam&) = delete;
 
-  /// One step. Counts one more step unless it throws.
+  /// Perform one step and increment steps(). `exp_avg` and `exp_avg_sq`: first and second moments.
   void step(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
             at::TensorList exp_avg_sq);
-  /// Undoes the last step, given what it was given, as well as rounding allows. A parameter that
-  /// would not be finite becomes 0. `invalid_state` before the first step.
+  /// Undo the last step, as far as rounding allows. Takes the arguments of that step. A parameter
+  /// that would not be finite becomes 0. Throws `invalid_state` before the first step.
   void rollback(at::TensorList params, at::TensorList grads, at::TensorList exp_avg,
                 at::TensorList exp_avg_sq);
 
-  /// May be changed between steps, but for adamw_mode, which the constructor keeps.
+  /// Options. They may change between steps, except `adamw_mode`, which is fixed by the
+  /// constructor.
   CPUAdamOptions& options() noexcept { return options_; }
-  /// Steps taken; to be set when a training is resumed.
+  /// Number of steps taken.
   std::int64_t steps() const noexcept { return steps_; }
+  /// Set the number of steps, to resume training.
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
 
  private:

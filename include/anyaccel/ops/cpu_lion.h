@@ -1,5 +1,5 @@
-// Lion (arXiv 2302.06675) for parameters in host memory: one pass over memory, with the processor's
-// widest vectors and torch's threads. Link `anyaccel::ops`.
+// Lion for parameters in host memory, in one pass over memory with the widest available vector
+// instructions and torch's threads. Link `anyaccel::ops`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,42 +10,48 @@
 
 namespace anyaccel::ops {
 
-/// As DeepSpeedCPULion's. Decay is 0 or more.
+/// Options with the defaults of DeepSpeedCPULion.
 struct CPULionOptions {
   double lr = 1e-3;  ///< any finite number
+  /// Weight of the momentum in the update's direction, in [0, 1).
   double beta1 = 0.9;
-  double beta2 = 0.999;     ///< both in [0, 1)
-  double weight_decay = 0;  ///< decoupled
+  /// Decay of the momentum, in [0, 1).
+  double beta2 = 0.999;
+  double weight_decay = 0;  ///< decoupled weight decay; 0 or more
 };
 
-/// One optimizer: options and the number of steps taken. Tensors stay the caller's, who passes the
-/// same ones each time.
+/// Lion (Chen et al., arXiv:2302.06675) for parameters in host memory. Holds options and the number
+/// of steps; the caller owns the tensors and passes the same ones to each step.
 ///
-/// Of each tensor the lists have one entry, of one shape, dense and in host memory, whatever the
-/// accelerator: parameters of float32, bfloat16 or float16; gradients of float32 or the parameters'
-/// dtype; the state, which begins as zeros, of float32 or the parameters' dtype. Arithmetic is in
-/// float32. Compared with exact arithmetic on the same input a parameter is off by at most 2^-22
-/// (|p| + lr), plus the rounding to its dtype, where the sign of the direction is that of float32;
-/// the state by 2^-22 of the sum of the sizes of its two terms. sign(0) is 0 and of no number no
-/// number. Results have the same bits for any number of threads, alignment and instruction set.
+/// Each list has one entry per parameter, with the parameter's shape. All tensors are dense and in
+/// host memory, with any accelerator. Parameters are float32, bfloat16 or float16. Gradients and
+/// state are float32 or have the parameters' dtype. The caller initializes the state to zeros.
 ///
-/// Errors are `invalid_argument`; then nothing was changed. An object is for one thread at a time.
+/// Accuracy: arithmetic is in float32. Compared with exact arithmetic on the same input, with the
+/// float32 sign of the direction, the error of a parameter is at most 2^-22 (|p| + lr) plus the
+/// rounding to its dtype. The error of the state is at most 2^-22 of the sum of the magnitudes of
+/// its two terms. sign(0) is 0, and the sign of NaN is NaN. Results have the same bits for any
+/// number of threads, alignment and instruction set.
+///
+/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// thread-safe.
 class ANYACCEL_API CPULion {
  public:
-  /// Loads the op first if need be, which may compile it: `build_failed` or `unavailable` when that
-  /// cannot be.
+  /// Load the op, building it first if necessary. Throws `build_failed` or `unavailable` if that
+  /// fails.
   explicit CPULion(const CPULionOptions& options = {});
   ~CPULion();
   CPULion(const CPULion&) = delete;
   CPULion& operator=(const CPULion&) = delete;
 
-  /// One step. Counts one more step unless it throws.
+  /// Perform one step and increment steps(). `exp_avg`: the momentum.
   void step(at::TensorList params, at::TensorList grads, at::TensorList exp_avg);
 
-  /// May be changed between steps.
+  /// Options. They may change between steps.
   CPULionOptions& options() noexcept { return options_; }
-  /// Steps taken; to be set when a training is resumed.
+  /// Number of steps taken.
   std::int64_t steps() const noexcept { return steps_; }
+  /// Set the number of steps, to resume training.
   void set_steps(std::int64_t steps) noexcept { steps_ = steps; }
 
  private:

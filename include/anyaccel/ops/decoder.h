@@ -1,4 +1,4 @@
-// Configuration of the op torch.ops.anyaccel.inference_decode. Fill in the structs and pass the
+// Configuration of the op `torch.ops.anyaccel.inference_decode`. Fill in the structs and pass the
 // result of pack_decoder_config() as the op's argument `config`. The op checks all values.
 #pragma once
 
@@ -10,31 +10,39 @@
 
 namespace anyaccel::ops {
 
-/// In passes of at most this many rows (new tokens of all sequences), a row has the same bits as in
-/// a pass of its own.
+/// Number of rows (new tokens of all sequences) up to which the result of a row has the same bits
+/// as in a pass of its own.
 constexpr std::int64_t max_decode_rows = 16;
 /// Maximum number of rows of a pass. Passes with experts are limited to max_decode_rows.
 constexpr std::int64_t max_decode_prompt_rows = 512;
+/// Maximum width of a head.
 constexpr std::int64_t max_decode_head_dim = 512;
 
+/// Properties of all layers, for one rank's part of the model.
 struct DecoderConfig {
   static constexpr std::int32_t current_version = 1;
 
+  /// Kind of norm. `rms_plus_one` multiplies by 1 + weight.
   enum class Norm : std::int32_t { rms, rms_plus_one, layer };
+  /// Activation function of the feed-forward layers.
   enum class Activation : std::int32_t { silu, gelu, gelu_tanh, relu, relu2 };
-  /// What a call computes. Ranks that split a layer and all-reduce outside of the op compute half a
-  /// layer per call.
+  /// Part of the layers that a call computes. Ranks that split a layer and all-reduce outside of
+  /// the op compute half a layer per call.
   enum class Part : std::int32_t { whole, attention, feed_forward };
 
+  /// Version of these structs. Keep the default.
   std::int32_t version = current_version;
-  std::int32_t num_layers = 0;  ///< 0: only the final norm and the head
+  std::int32_t num_layers = 0;  ///< number of layers; 0: only the final norm and the head
+  /// Number of query heads.
   std::int32_t num_heads = 1;
+  /// Number of key and value heads.
   std::int32_t num_kv_heads = 1;
+  /// Width of a head.
   std::int32_t head_dim = 1;
   std::int32_t heads_per_kv_head = 0;  ///< 0: num_heads / num_kv_heads, which must be an integer
-  std::int32_t first_head =
-      0;  ///< query heads of the first key head that precede this rank's first query head
-  std::int32_t experts_per_token = 0;  ///< 0: no layer has experts
+  /// Query heads of the first key head that precede this rank's first query head.
+  std::int32_t first_head = 0;
+  std::int32_t experts_per_token = 0;  ///< number of experts per token; 0: no layer has experts
   Norm norm = Norm::rms;
   Activation activation = Activation::silu;
   Part part = Part::whole;
@@ -42,26 +50,31 @@ struct DecoderConfig {
   // Flags: 0 or 1.
   std::uint8_t gated = 0;              ///< feed-forward layers multiply by a gate
   std::uint8_t norms_after = 0;        ///< norms after attention and after the feed-forward part
-  std::uint8_t final_norm = 0;         ///< a norm before the head
+  std::uint8_t final_norm = 0;         ///< apply a norm before the head
   std::uint8_t normalize_experts = 0;  ///< scale the weights of the chosen experts to a sum of 1
-  std::uint8_t sum_attention = 0;      ///< all-reduce the results of attention among `sum_group`
-  std::uint8_t sum_feed_forward = 0;   ///< all-reduce the results of the feed-forward part
+  /// All-reduce the results of attention in the group that the op's argument `sum_group` names.
+  std::uint8_t sum_attention = 0;
+  /// All-reduce the results of the feed-forward part in that group.
+  std::uint8_t sum_feed_forward = 0;
   std::uint8_t reserved_bytes[2] = {};
+  /// Epsilon of the norms.
   double norm_eps = 1e-5;
-  double attention_softcap = 0;  ///< 0: no soft cap
+  double attention_softcap = 0;  ///< soft cap of the scores; 0: none
 };
 
+/// Properties of one layer.
 struct DecoderLayerConfig {
+  /// Factor of the attention scores.
   double attention_scale = 1;
-  std::int64_t window =
-      0;  ///< number of positions that a token attends to, including itself; 0: all
+  /// Number of positions that a token attends to, including itself. 0: all.
+  std::int64_t window = 0;
 };
 
 static_assert(std::is_trivially_copyable_v<DecoderConfig> && sizeof(DecoderConfig) == 72);
 static_assert(std::is_trivially_copyable_v<DecoderLayerConfig> && sizeof(DecoderLayerConfig) == 16);
 
-/// Returns the op's argument `config`: the bytes of `config` and `layers` as integers, 8 bytes
-/// each. Sets `num_layers` to the number of `layers`.
+/// Return the op's argument `config`: the bytes of `config` and `layers` as 8-byte integers. Sets
+/// `num_layers` to the number of `layers`.
 inline std::vector<std::int64_t> pack_decoder_config(
     DecoderConfig config, const std::vector<DecoderLayerConfig>& layers) {
   config.num_layers = static_cast<std::int32_t>(layers.size());

@@ -1,6 +1,6 @@
-// Floats of 8, 12, 6 or 4 bits for groups of numbers, with a step for each group: what DeepSpeed's
-// FPQuantizerBuilder has, under its names. Link `anyaccel::ops`. docs/reference/ops.md has the
-// Python side.
+// Quantization of groups of numbers to floats of 8, 12, 6 or 4 bits with one scale per group. The
+// functions have the names of DeepSpeed's FPQuantizerBuilder. Link `anyaccel::ops`.
+// docs/reference/ops.md describes the Python interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,40 +9,52 @@
 
 #include "anyaccel/export.h"
 
-/// A group of `group_size` successive elements is a row of bytes: its codes (sign, exponent,
-/// mantissa from the upper bit down), one behind the other from the lowest bit of the first byte
-/// upwards, then its step, a float32. `group_size` codes are whole bytes. Formats are given by all
-/// bits and those of the mantissa: 8 with 3 (e4m3, to 480), 8 with 2 (e5m2, to 114688), 12 with 7
-/// or, as DeepSpeed has it, 4 (e4m7, to 510), 6 with 2 (e3m2, to 28), 4 with 1 (e2m1, to 6). They
-/// have zeros and numbers below the least normal one, no infinities and no NaN.
+/// A group is `group_size` consecutive elements. Its row consists of the codes (sign, exponent,
+/// mantissa, from the highest bit to the lowest), packed from the lowest bit of the first byte
+/// upwards, and the scale as float32. The codes of a group must fill whole bytes.
 ///
-/// All functions: the first call loads the op, which may compile it: `build_failed` or
-/// `unavailable` when that cannot be. What does not fit is `invalid_argument`; then nothing was
-/// changed. Threads may call at once, for different results.
+/// A format is given by its total and mantissa bits. All formats have zeros and subnormal numbers,
+/// but no infinities and no NaN:
+///
+/// - 8 and 3: e4m3, largest number 480
+/// - 8 and 2: e5m2, largest number 114688
+/// - 12 and 7, or 4 as in DeepSpeed: e4m7, largest number 510
+/// - 6 and 2: e3m2, largest number 28
+/// - 4 and 1: e2m1, largest number 6
+///
+/// The first call of a function loads the op, building it first if necessary, and throws
+/// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`;
+/// nothing has changed then. Threads may call the functions concurrently for different results.
 namespace anyaccel::ops::fp_quantizer {
 
-/// Bytes of a group's row.
+/// Bytes of a group's row: codes and scale.
 constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
   return group_size * q_bits / 8 + 4;
 }
 
-/// Fills `out`, uint8 with row_bytes() for each group, from `val`, float32, bfloat16 or float16: a
-/// group's greatest magnitude becomes the format's greatest number. Others become the nearest,
-/// halves away from 0, below the least normal number to even; with `stochastic_rounding` the next
-/// one above or below, as often as it is near: the same seed gives the same codes. A group with a
-/// NaN or an infinity is read back as NaN.
+/// Quantize `val` to rows.
+///
+/// - out: uint8, row_bytes() for each group.
+/// - val: float32, bfloat16 or float16. The number of elements must be a multiple of `group_size`.
+/// - stochastic_rounding: round up or down with a probability that depends on the distance. The
+///   same `seed` gives the same codes. Otherwise round to nearest: halves away from 0, and
+///   subnormal numbers to even.
+///
+/// The largest magnitude of a group becomes the format's largest number. A group with a NaN or an
+/// infinity dequantizes to NaN.
 ANYACCEL_API void quantize(const at::Tensor& out, const at::Tensor& val, std::int64_t group_size,
                            bool stochastic_rounding, std::int64_t q_bits,
                            std::int64_t q_mantisa_bits, std::int64_t seed = 0);
 
-/// Fills `val`, float32, bfloat16 or float16, from rows.
+/// Dequantize rows into `val`, which is float32, bfloat16 or float16.
 ANYACCEL_API void dequantize(const at::Tensor& val, const at::Tensor& val_q,
                              std::int64_t group_size, std::int64_t q_mantisa_bits,
                              std::int64_t q_exponent_bits);
 
-/// Fills `val` from parts of what `val_q` stands for: part i of the first dimension is the one that
-/// `indexes`, int32 or int64, names. An index that is out of range is `invalid_argument` on host
-/// memory, and gives NaN on CUDA, where only the device knows it.
+/// Dequantize parts of `val_q` into `val`. Part i of the first dimension of `val` is the part of
+/// the quantized tensor that `indexes[i]` (int32 or int64) selects. An index out of range throws
+/// `invalid_argument` in host memory. On CUDA, where only the device knows the indices, it gives
+/// NaN.
 ANYACCEL_API void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q,
                                        const at::Tensor& indexes, std::int64_t group_size,
                                        std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);

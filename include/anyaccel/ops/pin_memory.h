@@ -1,4 +1,4 @@
-// Pinned host memory: tensors that devices copy and disks transfer without a buffer between.
+// Pinned host memory: tensors that devices and disks can access without an intermediate buffer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,46 +9,53 @@
 
 namespace anyaccel::ops {
 
-/// Numbers of the process's pool of memory locked by the system; the accelerator's own allocator
-/// has `Accelerator::host_memory_stats()`.
+/// Statistics of the process's pool of system-locked memory. `Accelerator::host_memory_stats()` has
+/// those of the accelerator's own allocator.
 struct PinMemoryStats {
-  std::int64_t used_bytes = 0;  ///< in blocks that tensors hold
+  std::int64_t used_bytes = 0;  ///< bytes of blocks that tensors use
+  /// Peak of `used_bytes`.
   std::int64_t used_peak = 0;
-  std::int64_t held_bytes = 0;  ///< locked, free blocks that wait to be used again too
+  std::int64_t held_bytes = 0;  ///< locked bytes, including free blocks
+  /// Peak of `held_bytes`.
   std::int64_t held_peak = 0;
-  std::int64_t limit = 0;      ///< most bytes that the pool locks; 0: as many as the system lets it
-  std::int64_t taken = 0;      ///< allocations
-  std::int64_t reused = 0;     ///< of those, served by a free block
-  std::int64_t misplaced = 0;  ///< blocks that the system would not put on the thread's NUMA node
+  /// Maximum of locked bytes. 0: only the system's limit.
+  std::int64_t limit = 0;
+  std::int64_t taken = 0;      ///< number of allocations
+  std::int64_t reused = 0;     ///< allocations that a free block served
+  std::int64_t misplaced = 0;  ///< blocks that are not on the NUMA node of their thread
 };
 
-/// DeepSpeed's pin_handle. Handles have no state of their own: memory belongs to the process.
-/// Thread-safe. The first one loads the op `PinMemoryBuilder`; its errors are those of
-/// OpBuilder::load().
+/// Creates pinned tensors, like DeepSpeed's pin_handle. Handles have no state of their own; the
+/// memory belongs to the process. The first one loads the op `PinMemoryBuilder` and throws the
+/// errors of OpBuilder::load(). Thread-safe.
 class ANYACCEL_API PinHandle {
  public:
   PinHandle();
-  /// A one-dimensional, uninitialized tensor of the example's dtype. On an accelerator that pins
-  /// memory it comes from that accelerator's allocator, which its copies know. Elsewhere it is
-  /// page-aligned, locked in memory (mlock) and placed on the NUMA node that the thread runs on.
-  /// `out_of_memory` names the limit: RLIMIT_MEMLOCK, or ANYACCEL_PIN_MEMORY_LIMIT;
+  /// Create a 1-d, uninitialized tensor with `elements` elements and the dtype of `example`. On an
+  /// accelerator that pins memory, it comes from that accelerator's allocator. On others, it is
+  /// page-aligned, locked in memory (mlock) and placed on the NUMA node of the calling thread.
+  /// Throws `out_of_memory` with the limit, RLIMIT_MEMLOCK or ANYACCEL_PIN_MEMORY_LIMIT, and
   /// `invalid_argument` for a negative number.
   at::Tensor new_cpu_locked_tensor(std::int64_t elements, const at::Tensor& example);
-  /// Says that a tensor of new_cpu_locked_tensor() is no longer wanted: is_pinned() is false
-  /// afterwards, where the system's lock made it. False when it is none, a view that does not begin
-  /// where it does, or freed already. Tensors that still use the memory keep it; it is used again
-  /// when the last one is gone, which suffices without this call too.
+  /// Mark a tensor of new_cpu_locked_tensor() as no longer needed. If the system locked its memory,
+  /// is_pinned() is false afterwards. Tensors that still use the memory keep it, and it is reused
+  /// when the last one is destroyed, which also happens without this call. Returns false for other
+  /// tensors, for views that do not begin where the tensor does, and for tensors that were already
+  /// freed.
   bool free_cpu_locked_tensor(const at::Tensor& locked);
-  /// The same by data_ptr(), for memory that the system locked.
+  /// Mark the tensor with this data_ptr() as no longer needed. Only for memory that the system
+  /// locked.
   bool free_cpu_locked_tensor_by_ptr(std::uintptr_t address);
-  /// True when all that the tensor can reach is pinned, by the accelerator or by the system; views
-  /// too.
+  /// Return whether all memory that the tensor, which may be a view, can access is pinned by the
+  /// accelerator or by the system.
   bool is_pinned(const at::Tensor& buffer) const;
 
+  /// Statistics of the pool.
   PinMemoryStats stats() const;
-  /// Unlocks free blocks and returns them to the system.
+  /// Unlock free blocks and return them to the system.
   void trim();
-  /// `invalid_argument` when negative. What is locked already stays.
+  /// Set the maximum of locked bytes; 0 removes it. Memory that is already locked remains so.
+  /// Throws `invalid_argument` for a negative number.
   void set_limit(std::int64_t bytes);
 };
 

@@ -1,4 +1,4 @@
-// Collectives over shared memory between the ranks of one node.
+// Collectives through shared memory between the ranks of one host.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,52 +18,60 @@ class ProcessGroup;
 
 namespace anyaccel::ops {
 
-/// The ranks of a process group, which reduce and exchange tensors through memory that they share;
-/// where they share none (several nodes), through the process group, with the reason in reason().
-/// Several objects may be used side by side, for groups that overlap too.
+/// Ranks of a process group that communicate through shared memory. If they do not share memory
+/// (several hosts), they use the process group, and reason() explains why. Several objects may
+/// exist, also for overlapping groups.
 ///
-/// Every rank calls the same functions with the same sizes and dtypes in the same order; shared
-/// memory tells a rank that does not
-/// (`invalid_argument`). Tensors may lie anywhere and have any strides: what is not contiguous host
-/// memory is copied there and back. Reductions take floats of 16 to 64 bits, integers and bool;
-/// complex numbers can be summed and averaged; integers not averaged; others are `unsupported`.
-/// What only moves data takes every dtype. float16 and bfloat16 are added up in float32. All ranks
-/// get the same bits.
+/// Every rank calls the same functions in the same order, with the same sizes and dtypes; a
+/// mismatch in shared memory throws `invalid_argument`. Tensors may be on any device and have any
+/// strides; those that are not contiguous in host memory are copied there and back. All ranks get
+/// the same bits.
 ///
-/// A peer that died is `unavailable` on every other rank within a second, one that does not come
-/// `timeout`; the object is then of no use. Thread-safe: calls of one object run one after the
-/// other. Not usable in a forked child.
+/// Dtypes: functions that only move data support all dtypes. Reductions support floating-point
+/// dtypes of 16 to 64 bits, integers and bool. Complex numbers can be summed and averaged. Integers
+/// cannot be averaged. Others throw `unsupported`. float16 and bfloat16 are added up in float32.
+///
+/// Errors: if a rank dies, all others throw `unavailable` within a second. If a rank does not
+/// arrive, they throw `timeout`. The object is then unusable. It is also unusable in a forked
+/// child.
+///
+/// Thread-safe: calls of one object run one after the other.
 class ANYACCEL_API ShareMemComm {
  public:
-  /// Called by all ranks of the group. Loads the op `ShareMemCommBuilder`; its errors are those of
-  /// OpBuilder::load().
+  /// Join the group. All ranks of `group` call it. Loads the op `ShareMemCommBuilder` and throws
+  /// the errors of OpBuilder::load().
   explicit ShareMemComm(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         std::chrono::milliseconds timeout = std::chrono::minutes(30));
-  /// The others get an error when they go on.
+  /// Leave the group. Other ranks that use it afterwards get an error.
   ~ShareMemComm();
   ShareMemComm(const ShareMemComm&) = delete;
   ShareMemComm& operator=(const ShareMemComm&) = delete;
 
-  /// Why the ranks go through the process group; empty when they share memory.
+  /// Explain why the ranks use the process group. Empty if they share memory.
   const std::string& reason() const noexcept { return reason_; }
-  /// By which ops that add up in the middle of their work take the group, such as
-  /// `inference_decode`; of this process alone.
+  /// Name under which ops that all-reduce internally, such as `inference_decode`, find this group.
+  /// Valid in this process only.
   const std::string& name() const noexcept { return name_; }
 
-  /// In place.
+  /// Reduce a tensor in place on all ranks.
   void all_reduce_(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
+  /// Return the reduced tensor.
   at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// `count` elements at addresses of host memory, without a tensor and torch's dispatcher, which
-  /// for a few KiB take longer than the reduction. `in` may be `out`; other overlaps may not be.
+  /// Reduce `count` elements in host memory. Bypasses tensors and torch's dispatcher, which for a
+  /// few KiB take longer than the reduction. `in` and `out` may be equal; otherwise they must not
+  /// overlap.
   void all_reduce(const void* in, void* out, std::int64_t count, c10::ScalarType dtype,
                   ReduceOp reduce = ReduceOp::sum);
-  /// The tensors of all ranks one after the other along the first dimension.
+  /// Return the tensors of all ranks, concatenated along the first dimension in the order of the
+  /// ranks.
   at::Tensor all_gather(const at::Tensor& tensor);
-  /// This rank's part, along the first dimension, of the reduced tensor. `invalid_argument` when
-  /// the dimension is no multiple of the number of ranks.
+  /// Reduce a tensor and return this rank's part along the first dimension. Throws
+  /// `invalid_argument` if the size of that dimension is not a multiple of the number of ranks.
   at::Tensor reduce_scatter(const at::Tensor& tensor, ReduceOp reduce = ReduceOp::sum);
-  /// In place, from the rank `source` of the group. Returns when all ranks have called it.
+  /// Copy the tensor of rank `source` into the tensors of all ranks. Returns when all ranks have
+  /// called it.
   void broadcast_(const at::Tensor& tensor, std::int64_t source);
+  /// Wait until all ranks have called it.
   void barrier();
 
  private:

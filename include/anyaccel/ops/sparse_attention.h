@@ -1,6 +1,9 @@
-// Block-sparse attention on host memory and (not run on hardware) on CUDA, with the layouts and
-// names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the blocks that
-// are there. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
+// Block-sparse attention in host memory and on CUDA (not run on hardware), with the layouts and
+// names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the number of
+// blocks in the layout. Link `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+//
+//     ops::SparseSelfAttention attention(std::make_shared<ops::BigBirdSparsityConfig>(heads));
+//     const at::Tensor out = attention.forward(q, k, v);  // [batch, heads, length, head dim]
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,27 +19,33 @@
 
 namespace anyaccel::ops {
 
-/// Which blocks of keys each block of queries sees. Errors of constructors and make_layout() are
-/// `invalid_argument`. Objects do not change and may be used by several threads.
+/// Layout: which blocks of keys each block of queries attends to. Immutable, so threads may share
+/// it. Constructors and make_layout() throw `invalid_argument` for invalid values.
 ///
-/// All options: `block` is the size of a block, a multiple of 16 from 16 to 128;
-/// `different_layout_per_head` lets heads differ, where a kind has what to differ in; `attention`
-/// is "bidirectional" or "unidirectional" (windows, sliding windows and single global blocks stop
-/// at the query's own block, in which it sees all keys. As defined by DeepSpeed, several global
-/// blocks side by side, and random blocks of `Variable`, may lie after it: give an attention mask
-/// where that must not be). `seed` chooses the random blocks: the same seed gives the same layout
-/// in C++ and Python and on all machines.
+/// Options of several classes:
+///
+/// - block: size of a block, a multiple of 16 from 16 to 128.
+/// - different_layout_per_head: let heads have different layouts, if the class has random or
+///   variable patterns.
+/// - attention: "bidirectional" or "unidirectional". With the latter, windows, sliding windows and
+///   single global blocks end at the query's own block, in which it attends to all keys. As in
+///   DeepSpeed, ranges of several global blocks and the random blocks of `Variable` may lie after
+///   it; use an attention mask to hide them.
+/// - seed: selects the random blocks. The same seed gives the same layout in C++ and Python and on
+///   all machines.
 class ANYACCEL_API SparsityConfig {
  public:
   virtual ~SparsityConfig() = default;
-  /// int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1, on the host. `seq_len` is a
-  /// multiple of `block`.
+  /// Return the layout as int64 [num_heads, seq_len / block, seq_len / block] of 0 and 1, on the
+  /// host. `seq_len` must be a multiple of `block`.
   at::Tensor make_layout(std::int64_t seq_len) const;
+  /// Number of heads.
   std::int64_t num_heads() const noexcept { return num_heads_; }
+  /// Size of a block.
   std::int64_t block() const noexcept { return block_; }
 
  protected:
-  /// What the op is asked with; see its schema in docs/reference/ops.md.
+  /// Arguments of the op; see its schema in docs/reference/ops.md.
   struct Request {
     const char* kind;
     bool different_layout_per_head = false;
@@ -55,72 +64,84 @@ class ANYACCEL_API SparsityConfig {
   Request request_;
 };
 
+/// Options of DenseSparsityConfig; SparsityConfig describes them.
 struct DenseSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
 };
 
-/// Every block.
+/// All blocks.
 class ANYACCEL_API DenseSparsityConfig : public SparsityConfig {
  public:
   explicit DenseSparsityConfig(std::int64_t num_heads, const DenseSparsityOptions& options = {});
 };
 
+/// Options of FixedSparsityConfig; SparsityConfig describes those without a comment.
 struct FixedSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
-  std::int64_t num_local_blocks = 4;   ///< of a window
-  std::int64_t num_global_blocks = 1;  ///< that represent a window; divides num_local_blocks
+  std::int64_t num_local_blocks = 4;  ///< blocks per window
+  /// Blocks that represent a window. Must divide num_local_blocks.
+  std::int64_t num_global_blocks = 1;
   std::string attention = "bidirectional";
-  bool horizontal_global_attention = false;        ///< representatives see all; bidirectional only
-  std::int64_t num_different_global_patterns = 1;  ///< more with different_layout_per_head only
+  /// Representative blocks attend to all blocks. Requires "bidirectional".
+  bool horizontal_global_attention = false;
+  /// More than 1 requires different_layout_per_head.
+  std::int64_t num_different_global_patterns = 1;
 };
 
-/// Windows one after the other, each represented by its last blocks, which all see (Child et al.
-/// 2019).
+/// Consecutive windows. Each is represented by its last blocks, to which all queries attend (Child
+/// et al., arXiv:1904.10509).
 class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
  public:
   explicit FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& options = {});
 };
 
+/// Options of VariableSparsityConfig; SparsityConfig describes those without a comment.
 struct VariableSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
-  std::int64_t num_random_blocks = 0;  ///< in each row, anywhere
+  std::int64_t num_random_blocks = 0;  ///< random blocks per row
   std::vector<std::int64_t> local_window_blocks = {
-      4};  ///< sizes of the windows; the last goes on to the end
+      /// Sizes of the windows. The last one repeats to the end.
+      4};
+  /// Global blocks, or the first block of each range if there are end indices.
   std::vector<std::int64_t> global_block_indices = {0};
-  std::optional<std::vector<std::int64_t>>
-      global_block_end_indices;  ///< exclusive; then the others are beginnings
+  /// Exclusive ends of the ranges of global blocks.
+  std::optional<std::vector<std::int64_t>> global_block_end_indices;
   std::string attention = "bidirectional";
   bool horizontal_global_attention = false;
   std::int64_t seed = 0;
 };
 
-/// Windows of given sizes, given global blocks, random ones.
+/// Windows of given sizes, given global blocks and random blocks.
 class ANYACCEL_API VariableSparsityConfig : public SparsityConfig {
  public:
   explicit VariableSparsityConfig(std::int64_t num_heads,
                                   const VariableSparsityOptions& options = {});
 };
 
+/// Options of BigBirdSparsityConfig; SparsityConfig describes those without a comment.
 struct BigBirdSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
   std::int64_t num_random_blocks = 1;
   std::int64_t num_sliding_window_blocks = 3;
-  std::int64_t num_global_blocks = 1;  ///< the first ones, which see all and are seen by all
+  /// Number of global blocks at the beginning. They attend to all blocks, and all queries attend to
+  /// them.
+  std::int64_t num_global_blocks = 1;
   std::string attention = "bidirectional";
   std::int64_t seed = 0;
 };
 
-/// A sliding window, global and random blocks (Zaheer et al. 2020).
+/// A sliding window, global blocks and random blocks (Zaheer et al., "Big Bird", arXiv:2007.14062).
 class ANYACCEL_API BigBirdSparsityConfig : public SparsityConfig {
  public:
   explicit BigBirdSparsityConfig(std::int64_t num_heads,
                                  const BigBirdSparsityOptions& options = {});
 };
 
+/// Options of BSLongformerSparsityConfig, as in VariableSparsityOptions.
 struct BSLongformerSparsityOptions {
   std::int64_t block = 16;
   bool different_layout_per_head = false;
@@ -130,69 +151,81 @@ struct BSLongformerSparsityOptions {
   std::string attention = "bidirectional";
 };
 
-/// A sliding window and given global blocks, which see all and are seen by all (Beltagy et al.
-/// 2020, in blocks).
+/// A sliding window and given global blocks, which attend to all blocks and to which all queries
+/// attend. The block-sparse form of Longformer (Beltagy et al., arXiv:2004.05150).
 class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
  public:
   explicit BSLongformerSparsityConfig(std::int64_t num_heads,
                                       const BSLongformerSparsityOptions& options = {});
 };
 
+/// Options of LocalSlidingWindowSparsityConfig; SparsityConfig describes them.
 struct LocalSlidingWindowSparsityOptions {
   std::int64_t block = 16;
   std::int64_t num_sliding_window_blocks = 3;
   std::string attention = "unidirectional";
 };
 
-/// A sliding window alone.
+/// Only a sliding window.
 class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
  public:
   explicit LocalSlidingWindowSparsityConfig(std::int64_t num_heads,
                                             const LocalSlidingWindowSparsityOptions& options = {});
 };
 
-/// What is not there is an undefined tensor.
+/// Masks and relative position bias. Undefined tensors are omitted.
 struct SparseAttentionMasks {
-  at::Tensor rpe;  ///< added to the scaled scores; expands to [batch, heads, length, length]; may
-                   ///< want a gradient
+  /// Relative position bias, added to the scaled scores. Expands to [batch, heads, length, length].
+  /// May require a gradient.
+  at::Tensor rpe;
   at::Tensor key_padding_mask;  ///< expands to [batch, length]
   at::Tensor attn_mask;         ///< expands to [length, length]
-  std::string key_padding_mask_mode =
-      "add";  ///< "add": added to the scores; "mul": where it is 0 the key is hidden
+  /// "add": add key_padding_mask to the scores. "mul": hide keys where it is 0.
+  std::string key_padding_mask_mode = "add";
+  /// "add" or "mul", in the same way for attn_mask.
   std::string attn_mask_mode = "mul";
 };
 
-/// softmax(scale q k^T + masks) v over the blocks of the layout, with gradients for q, k, v and
-/// rpe.
+/// Compute softmax(scale q k^T + masks) v over the blocks of the layout, with gradients for q, k, v
+/// and rpe.
 ///
-/// q, k, v: [batch, heads, length, head dim] of one shape and dtype, float32, bfloat16, float16
-/// (arithmetic in float32) or float64; any strides; length is a multiple of `block`. `layout`:
-/// integers or bool [heads or 1, length / block, length / block]. `scale` is by default 1 /
-/// sqrt(head dim). The result is contiguous, like q. A query that sees no key gives zeros, and zero
-/// gradients. Masks of another dtype than the arithmetic's (but bool that hides), and padded head
-/// dimensions, are converted first, which is a pass over them. Loads the op first if need be.
-/// Errors: `invalid_argument`; `build_failed` or `unavailable` from loading. Thread-safe; torch's
-/// threads are used. The result does not depend on their number; gradients are the same in every
-/// run with as many threads, and up to 4 threads with any number. Differentiable once.
+/// - q, k, v: [batch, heads, length, head dim] of the same shape and dtype: float32, bfloat16,
+///   float16 (with float32 arithmetic) or float64. Any strides. `length` must be a multiple of
+///   `block`.
+/// - layout: integers or bool, [heads or 1, length / block, length / block].
+/// - scale: 1 / sqrt(head dim) by default.
+///
+/// Returns a contiguous tensor with the shape and dtype of q. A query without visible keys gives
+/// zeros and zero gradients. Masks with a dtype other than that of the arithmetic are converted
+/// first, except bool masks that hide keys, and so are head dimensions that need padding; this
+/// takes an additional pass over them.
+///
+/// Results do not depend on the number of threads. Gradients are the same in every run with the
+/// same number of threads, and up to 4 threads with any number. Differentiable once.
+///
+/// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
+/// cannot be loaded. Thread-safe; uses torch's threads.
 ANYACCEL_API at::Tensor sparse_attention(const at::Tensor& q, const at::Tensor& k,
                                          const at::Tensor& v, const at::Tensor& layout,
                                          std::int64_t block,
                                          std::optional<double> scale = std::nullopt,
                                          const SparseAttentionMasks& masks = {});
 
-/// DeepSpeed's module: makes the layout once, for `max_seq_length`, and uses its beginning for
-/// shorter sequences.
+/// Block-sparse self-attention as in DeepSpeed's module of that name. It creates the layout once,
+/// for `max_seq_length`, and uses its beginning for shorter sequences.
 class ANYACCEL_API SparseSelfAttention {
  public:
+  /// Create the layout. Throws the errors of SparsityConfig::make_layout().
   explicit SparseSelfAttention(std::shared_ptr<const SparsityConfig> config,
                                std::string key_padding_mask_mode = "add",
                                std::string attn_mask_mode = "mul",
                                std::int64_t max_seq_length = 2048);
 
-  /// The layout for `length`; `invalid_argument` when it is no whole number of blocks or longer
-  /// than max_seq_length.
+  /// Return the layout for `length`. Throws `invalid_argument` if it is not a multiple of the block
+  /// size, or greater than max_seq_length.
   at::Tensor get_layout(std::int64_t length) const;
-  /// As sparse_attention(); undefined tensors are what is not there.
+  /// Compute the attention; see sparse_attention(). Pass undefined tensors to omit `rpe` and the
+  /// masks.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const at::Tensor& rpe = {}, const at::Tensor& key_padding_mask = {},
                      const at::Tensor& attn_mask = {}) const;
@@ -203,8 +236,8 @@ class ANYACCEL_API SparseSelfAttention {
   at::Tensor master_layout_;
 };
 
-/// The tensor with `value` appended along `dim` up to a whole number of blocks, and how many were
-/// appended.
+/// Append `value` along `dim` up to a multiple of `block`. Returns the padded tensor and the number
+/// of appended entries.
 ANYACCEL_API std::pair<at::Tensor, std::int64_t> pad_to_block_size(const at::Tensor& tensor,
                                                                    std::int64_t block,
                                                                    std::int64_t dim,

@@ -1,5 +1,9 @@
-// BERT-style transformer layers on host memory, with the names and options of DeepSpeed's
-// DeepSpeedTransformerLayer. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
+// BERT-style transformer layers in host memory and on CUDA (not run on hardware), with the names
+// and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`. docs/reference/ops.md
+// describes the Python interface.
+//
+//     ops::TransformerLayer layer({.hidden_size = 768, .heads = 12});
+//     const at::Tensor out = layer.forward(hidden_states);  // [batch, length, 768]
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,66 +20,88 @@ namespace anyaccel::ops {
 
 /// Options of a layer.
 struct TransformerConfig {
+  /// Width of the input and the result.
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;  ///< 0: 4 * hidden_size
-  std::int64_t heads = 0;              ///< divides hidden_size
-  double attn_dropout_ratio = 0;       ///< of the softmax's results; 0 <= ratio < 1
-  double hidden_dropout_ratio = 0;     ///< of what is added to a residual; 0 <= ratio < 1
-  std::int64_t num_hidden_layers =
-      0;  ///< with adjust_init_range: weights in front of residuals begin smaller by sqrt(2 * this)
-  double initializer_range = 0.02;  ///< deviation of the weights at first
+  /// Width of the feed-forward part. 0: 4 * hidden_size.
+  std::int64_t intermediate_size = 0;
+  std::int64_t heads = 0;  ///< number of heads; must divide hidden_size
+  /// Dropout ratio of the attention weights, 0 <= ratio < 1.
+  double attn_dropout_ratio = 0;
+  /// Dropout ratio of the terms that are added to a residual, 0 <= ratio < 1.
+  double hidden_dropout_ratio = 0;
+  /// Number of layers of the model. With adjust_init_range, the initial weights before residuals
+  /// are divided by sqrt(2 * num_hidden_layers).
+  std::int64_t num_hidden_layers = 0;
+  /// Standard deviation of the initial weights.
+  double initializer_range = 0.02;
+  /// Epsilon of the norms.
   double layer_norm_eps = 1e-12;
-  std::int64_t seed =
-      -1;  ///< of the dropouts; negative: torch's default generator gives one for each call
-  bool pre_layer_norm =
-      true;  ///< norms before attention and feed-forward part; else after each residual, as BERT's
-  bool normalize_invertible =
-      false;  ///< keeps less: norms' inputs are calculated back; no norm's weight may be 0
-  bool gelu_checkpoint = false;  ///< keeps less: the activation is calculated again; same bits
+  /// Seed of the dropouts. Negative: torch's default generator provides one for each call.
+  std::int64_t seed = -1;
+  /// Normalize before attention and before the feed-forward part. False: after each residual, as in
+  /// BERT.
+  bool pre_layer_norm = true;
+  /// Save memory: recompute the inputs of the norms from their results. No weight of a norm may be
+  /// 0.
+  bool normalize_invertible = false;
+  /// Save memory: recompute the activation in the backward pass. Gives the same bits.
+  bool gelu_checkpoint = false;
+  /// Scale initial weights by num_hidden_layers.
   bool adjust_init_range = true;
-  bool attn_dropout_checkpoint =
-      false;  ///< as if always on: no mask and no attention weights are ever kept
-  bool stochastic_mode =
-      false;  ///< allows results that differ from run to run; the processor's do not
-  std::string gelu_approximate = "tanh";  ///< "tanh" as DeepSpeed's, or "none" as BERT's
+  /// No effect: masks and attention weights are never stored.
+  bool attn_dropout_checkpoint = false;
+  /// Allow results that differ from run to run. The CPU's results do not.
+  bool stochastic_mode = false;
+  /// "tanh" as in DeepSpeed, or "none" as in BERT.
+  std::string gelu_approximate = "tanh";
 };
 
-/// One layer. Parameters have DeepSpeed's names and shapes: attn_qkvw [3 * hidden, hidden],
-/// attn_qkvb [3 * hidden], attn_ow [hidden, hidden], attn_ob, attn_nw, attn_nb (the norm behind the
-/// attention), inter_w [intermediate, hidden], inter_b, output_w [hidden, intermediate], output_b,
-/// norm_w, norm_b (the first norm with pre_layer_norm, else the last).
+/// A transformer layer. Parameters have DeepSpeed's names and shapes:
 ///
-/// Errors are `invalid_argument`; `build_failed` or `unavailable` from loading the op. forward()
-/// may be called by several threads, unless dropouts are on and a seed is given; what changes the
-/// layer may not run beside it.
+/// - attn_qkvw [3 * hidden, hidden], attn_qkvb [3 * hidden]: query, key and value
+/// - attn_ow [hidden, hidden], attn_ob [hidden]: projection after attention
+/// - attn_nw, attn_nb [hidden]: norm after attention
+/// - inter_w [intermediate, hidden], inter_b [intermediate]: first matrix of the feed-forward part
+/// - output_w [hidden, intermediate], output_b [hidden]: second matrix of the feed-forward part
+/// - norm_w, norm_b [hidden]: the first norm with pre_layer_norm, otherwise the last
+///
+/// Throws `invalid_argument` for invalid arguments, and `build_failed` or `unavailable` if the op
+/// cannot be loaded. Threads may call forward() concurrently, unless dropout is active and a seed
+/// is set. Functions that change the layer must not run concurrently with it.
 class ANYACCEL_API TransformerLayer {
  public:
   using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
 
-  /// Parameters are leaves that want gradients, normally distributed, on the host, of `dtype`:
-  /// float32, bfloat16, float16, float64.
+  /// Create a layer in host memory, with normally distributed matrices, norm weights of 1 and
+  /// biases of 0. The parameters are leaves that require gradients. `dtype`: float32, bfloat16,
+  /// float16 or float64.
   explicit TransformerLayer(TransformerConfig config, at::ScalarType dtype = at::kFloat);
 
-  /// hidden_states: [batch, length, hidden_size] of the parameters' dtype, any strides; the result
-  /// is contiguous. `attention_mask`, if defined: what is added to the scores, or bool, true for
-  /// what is seen; it expands to [batch, heads, length, length]. Arithmetic is in float32, or
-  /// float64 for float64. A query that sees nothing gets zeros from the attention. Differentiable
-  /// once, for the input and all parameters.
+  /// Apply the layer.
+  ///
+  /// - hidden_states: [batch, length, hidden_size] of the parameters' dtype, with any strides.
+  /// - attention_mask: undefined, or added to the scores, or bool with true for visible keys.
+  ///   Expands to [batch, heads, length, length].
+  ///
+  /// Returns a contiguous tensor with the shape of hidden_states. Arithmetic is in float32, or in
+  /// float64 for float64. A query without visible keys gets zeros from the attention.
+  /// Differentiable once, for the input and all parameters.
   at::Tensor forward(const at::Tensor& hidden_states, const at::Tensor& attention_mask = {});
 
-  /// Names and tensors, in the order above.
+  /// Names and tensors of the parameters, in the order above.
   const Parameters& named_parameters() const noexcept { return parameters_; }
-  /// `invalid_argument` for a name that is none.
+  /// Return a parameter. Throws `invalid_argument` for an unknown name.
   at::Tensor& parameter(const std::string& name);
   const TransformerConfig& config() const noexcept { return config_; }
 
-  /// Dropouts are on in training, as after construction.
+  /// Set training mode, in which dropout is active. A new layer is in training mode.
   void train(bool on = true) noexcept { training_ = on; }
+  /// Leave training mode.
   void eval() noexcept { train(false); }
   bool is_training() const noexcept { return training_; }
 
-  /// Copies the weights of a BertLayer of Hugging Face's transformers: names are `prefix` +
-  /// "attention.self.query.weight" and so on. Such a layer has pre_layer_norm false, and
+  /// Copy the weights of a BertLayer of Hugging Face's transformers, whose names are `prefix` +
+  /// "attention.self.query.weight" and so forth. Such a layer requires pre_layer_norm false, and
   /// gelu_approximate "none" for its activation "gelu".
   void load_hugging_face(const std::map<std::string, at::Tensor>& tensors,
                          const std::string& prefix = "");
@@ -89,7 +115,9 @@ class ANYACCEL_API TransformerLayer {
   bool training_ = true;
 };
 
+/// DeepSpeed's name of TransformerConfig.
 using DeepSpeedTransformerConfig = TransformerConfig;
+/// DeepSpeed's name of TransformerLayer.
 using DeepSpeedTransformerLayer = TransformerLayer;
 
 }  // namespace anyaccel::ops

@@ -1,9 +1,10 @@
-// What the author of a backend writes: small interfaces by noun, 25 virtual functions, 7 of them
-// pure. `src/backends/torch` implements all of them for any device type that torch knows, so a
-// backend for such a device derives from `TorchBackend` (sdk/torch_backend.h) and overrides only
-// what differs. Arguments arrive checked (index in range, defaults filled in) by `Accelerator`.
-// Functions may be called from any thread. To refuse, throw `anyaccel::Error` with
-// `ErrorCode::unsupported`.
+// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by noun.
+// `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
+// A backend for such a device derives from it and overrides only the differences.
+//
+// `Accelerator` checks arguments before it calls a backend: indices are in range and defaults are
+// filled in. Functions may be called from any thread. To reject a call, throw `anyaccel::Error`
+// with `ErrorCode::unsupported`. Functions marked "Optional" have the given default implementation.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -24,134 +25,152 @@
 
 namespace anyaccel::sdk {
 
-/// One event. Made by `StreamInterface::new_event`.
+/// An event. Created by `StreamInterface::new_event()`.
 class ANYACCEL_API EventImpl {
  public:
   virtual ~EventImpl() = default;
+  /// Mark the end of the work that is queued on `stream` now.
   virtual void record(const Stream& stream) = 0;
-  /// Makes work queued on `stream` from now on wait. Optional: nothing to do on a synchronous
-  /// device.
+  /// Make work that is queued on `stream` from now on wait for the event. Optional: a no-op, for
+  /// synchronous devices.
   virtual void wait(const Stream& stream);
-  /// Optional: true, right for a synchronous device.
+  /// Return whether the marked work is complete. Optional: true, for synchronous devices.
   virtual bool query() const;
-  /// Optional: nothing to do on a synchronous device.
+  /// Block the host until the marked work is complete. Optional: a no-op, for synchronous devices.
   virtual void synchronize() const;
-  /// Milliseconds to `end`, which is of the same class. Called only when both have timing and were
-  /// recorded.
+  /// Return the milliseconds to `end`, which has the same class. Called only if both events have
+  /// timing, were recorded and are complete.
   virtual double elapsed_time(const EventImpl& end) const = 0;
 
  private:
-  // Kept by `Event` and `Accelerator::Event`, shared by all copies of an event.
+  // Set by `Event` and `Accelerator::Event()`, and shared by all copies of an event.
   friend class ::anyaccel::Event;
   friend class ::anyaccel::Accelerator;
   bool timing_ = false;
   bool recorded_ = false;
 };
 
-/// One graph. Made by `GraphInterface::new_graph`. `Graph` keeps the order of calls right.
+/// A graph. Created by `GraphInterface::new_graph()`. `Graph` ensures a valid order of calls.
 class ANYACCEL_API GraphImpl {
  public:
   virtual ~GraphImpl() = default;
+  /// Start capturing this thread's work, with memory of `pool` if given.
   virtual void capture_begin(std::optional<GraphPool> pool) = 0;
+  /// End the capture. Throws if an op could not be captured.
   virtual void capture_end() = 0;
+  /// Run the captured work.
   virtual void replay() = 0;
-  /// Forgets the work. Also called while capturing, to abandon the capture. Must not throw then.
+  /// Discard the captured work. Also called during a capture to abandon it, and must not throw
+  /// then.
   virtual void reset() = 0;
-  /// Optional: throws unsupported.
+  /// Return the graph's memory pool. Optional: throws `unsupported`.
   virtual GraphPool pool() const;
 };
 
+/// Devices and their properties.
 class ANYACCEL_API DeviceInterface {
  public:
   virtual ~DeviceInterface() = default;
-  /// Devices that this process may use. Never throws, makes no context.
+  /// Return the number of devices that this process may use. Must not throw or create a context.
   virtual DeviceIndex device_count() const noexcept = 0;
-  /// This thread's device.
+  /// Return this thread's current device.
   virtual DeviceIndex current_device() const = 0;
+  /// Make a device current on this thread.
   virtual void set_device(DeviceIndex index) = 0;
-  /// Waits for all work on a device; throws `device_error` where it failed.
+  /// Wait for all work on a device. Throws `device_error` if that work failed.
   virtual void synchronize(DeviceIndex index) = 0;
-  /// Whether the device runtime runs in this process. Optional: true.
+  /// Return whether the device's runtime is initialized in this process. Optional: true.
   virtual bool is_initialized() const noexcept;
-  /// Optional: what the traits say (vendor, triton) and nothing else.
+  /// Return a device's properties. Optional: vendor and triton from the traits.
   virtual DeviceProperties properties(DeviceIndex index) const;
-  /// Optional: IEEE types up to 32 bits and integers are storable, and computable as far as torch
-  /// has arithmetic for them (not bool, uint16, uint32, uint64); fp64 as traits say.
+  /// Return how well a device supports a dtype. Optional: integers and IEEE types of up to 32 bits
+  /// are storable, and computable if torch has arithmetic for them (not bool, uint16, uint32,
+  /// uint64); float64 according to the traits.
   virtual DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const;
 };
 
+/// Random number generators.
 class ANYACCEL_API RandomInterface {
  public:
   virtual ~RandomInterface() = default;
-  /// The device's default generator; seeding, state and offset go through it.
+  /// Return the device's default generator, through which seeding, state and offset are accessed.
   virtual at::Generator default_generator(DeviceIndex index) const = 0;
 };
 
+/// Streams and events.
 class ANYACCEL_API StreamInterface {
  public:
   virtual ~StreamInterface() = default;
+  /// Return this thread's current stream on a device.
   virtual Stream current_stream(DeviceIndex index) const = 0;
-  /// Makes the stream current on its device, for this thread.
+  /// Make the stream current on its device, for this thread.
   virtual void set_stream(const Stream& stream) = 0;
-  /// Optional: stream 0.
+  /// Return the default stream. Optional: the stream with id 0.
   virtual Stream default_stream(DeviceIndex index) const;
-  /// A new or pooled stream; lower `priority` numbers are more urgent, 0 is normal. Optional:
-  /// throws unsupported.
+  /// Return a new or pooled stream. Lower `priority` values are more urgent; 0 is normal. Optional:
+  /// throws `unsupported`.
   virtual Stream new_stream(DeviceIndex index, int priority);
-  /// Optional: throws unsupported.
+  /// Create an event. Optional: throws `unsupported`.
   virtual std::shared_ptr<EventImpl> new_event(DeviceIndex index, bool enable_timing);
 };
 
+/// Device memory and pinned host memory.
 class ANYACCEL_API MemoryInterface {
  public:
   virtual ~MemoryInterface() = default;
-  /// Bytes handed out. Optional: throws unsupported.
+  /// Return the allocator's counters. Optional: throws `unsupported`.
   virtual MemoryStats memory_stats(DeviceIndex index) const;
-  /// Free and total bytes, other processes counted. Optional: throws unsupported.
+  /// Return the free and total bytes of a device. Memory that other processes use is not free.
+  /// Optional: throws `unsupported`.
   virtual MemoryInfo memory_info(DeviceIndex index) const;
-  /// Optional: throws unsupported.
+  /// Reset the peaks of memory_stats() to the current values. Optional: throws `unsupported`.
   virtual void reset_peak_memory_stats(DeviceIndex index);
-  /// Gives unused cached memory of all devices back. Optional: nothing to do without a cache.
+  /// Return unused cached memory of all devices to the driver. Optional: a no-op, for allocators
+  /// without a cache.
   virtual void empty_cache();
-  /// Allocator of fast host memory; is_pinned() goes by its raw_deleter(), else asks torch.
-  /// Optional: null, no pinning.
+  /// Return the allocator of pinned host memory. is_pinned() recognizes its blocks by
+  /// raw_deleter(), and otherwise asks torch. Optional: null, no pinning.
   virtual c10::Allocator* host_allocator() const;
-  /// Page-locks and registers foreign host memory. Optional: false, not registered.
+  /// Page-lock the caller's memory and register it with the device. Returns whether it was
+  /// registered. Optional: false.
   virtual bool register_host_memory(void* address, std::size_t bytes);
-  /// Optional: nothing to do.
+  /// Unregister memory. Optional: a no-op.
   virtual void unregister_host_memory(void* address);
 };
 
+/// Graphs.
 class ANYACCEL_API GraphInterface {
  public:
   virtual ~GraphInterface() = default;
-  /// Optional: throws unsupported with the reason.
+  /// Create an empty graph. Optional: throws `unsupported` with the reason.
   virtual std::shared_ptr<GraphImpl> new_graph();
-  /// Optional: false.
+  /// Return whether this thread's work is being captured. Optional: false.
   virtual bool is_current_stream_capturing() const;
 };
 
+/// Op builders.
 class ANYACCEL_API OpsInterface {
  public:
   virtual ~OpsInterface() = default;
-  /// The builder of that class name for this backend, or null: `Accelerator` then answers with
-  /// a builder whose load() says "not implemented on <backend>". Optional: what was registered with
-  /// `register_op_builder(backend name, ...)`.
+  /// Create the builder with that class name for this backend. If it returns null, `Accelerator`
+  /// creates a builder whose load() throws `unsupported`. Optional: the builder registered with
+  /// `register_op_builder()` for this backend.
   virtual std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name);
 };
 
+/// Profiler ranges.
 class ANYACCEL_API EnvironmentInterface {
  public:
   virtual ~EnvironmentInterface() = default;
-  /// Opens a named range in the profiler. `domain` and `category` only where traits say so, else
-  /// empty. Optional: a user scope of torch's profiler (`at::RecordFunction`).
+  /// Open a named range in the profiler. `domain` and `category` are empty unless the traits
+  /// support them. Optional: a user scope of torch's profiler (`at::RecordFunction`).
   virtual void range_push(const std::string& message, const std::string& domain,
                           const std::string& category);
-  /// Closes the innermost range of this thread. Optional: as range_push.
+  /// Close the innermost range of this thread. Optional: matches range_push().
   virtual void range_pop(const std::string& domain);
 };
 
-/// A backend: its traits and the interfaces above. `Accelerator` holds it for the process's life.
+/// A backend: its traits and the interfaces above. `Accelerator` owns it until the process ends.
 class ANYACCEL_API Backend : public DeviceInterface,
                              public RandomInterface,
                              public StreamInterface,
@@ -160,23 +179,27 @@ class ANYACCEL_API Backend : public DeviceInterface,
                              public OpsInterface,
                              public EnvironmentInterface {
  public:
+  /// Create a backend. Throws `unavailable` if this process's LibTorch does not know the traits'
+  /// device type.
   explicit Backend(Traits traits);
   ~Backend() override = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
   const Traits& traits() const noexcept { return traits_; }
-  /// torch's type of the traits' `device_type`; renamed PrivateUse1 counts when that name is taken.
+  /// torch's type for the traits' `device_type`, which may be PrivateUse1 under another name.
   c10::DeviceType device_type() const noexcept { return device_type_; }
 
   DeviceProperties properties(DeviceIndex index) const override;
   std::shared_ptr<OpBuilder> create_op_builder(const std::string& class_name) override;
 
  protected:
-  /// Throws `unsupported` in the words "`feature` is not supported by the <name> accelerator".
+  /// Throw `unsupported` with the text "`feature` is not supported by the accelerator '<name>'",
+  /// followed by the reason if given.
   [[noreturn]] void fail_unsupported(const char* where, const std::string& feature,
                                      const std::string& reason = {}) const;
-  /// A constructor may adapt its traits to the machine (the cpu's communication backend).
+  /// A constructor may adapt its traits to the machine, for example the CPU's communication
+  /// backend.
   Traits traits_;
 
  private:

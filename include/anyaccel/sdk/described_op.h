@@ -1,5 +1,5 @@
-// Ops whose description is made at run time, for op builders of another language; builders in C++
-// have a file (sdk/op_builder.h).
+// Op builders from descriptions that are created at run time, for language bindings. Builders in
+// C++ use a file (sdk/op_builder.h).
 #pragma once
 
 #include <memory>
@@ -10,12 +10,12 @@
 
 namespace anyaccel::sdk {
 
-/// As make_op_builder(), from the text of a description itself; its sources lie below `folder`.
-/// Throws `corrupt` for the text.
+/// Create an op builder from the text of a description, like make_op_builder(). `folder`: where the
+/// sources are. Throws `corrupt` for an invalid text.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_described_builder(
     const std::string& text, const std::string& folder, const OpBuilderOptions& options = {});
-/// The library that load() of such a builder, or of one from a file, opened: absolute. Empty
-/// before, and for other builders.
+/// Return the absolute path of the library that load() of such a builder, or of one from a file,
+/// opened. Empty before load(), and for other builders.
 ANYACCEL_API std::string library_of(const OpBuilder& builder);
 
 }  // namespace anyaccel::sdk

@@ -1,5 +1,5 @@
-// The text of an Error, for the places that make one: AnyAccel's base library, and the libraries of
-// ops, which link none of ours.
+// Text of an Error. Shared by AnyAccel's base library and the libraries of ops, which do not link
+// it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace anyaccel::sdk {
 
-/// `[where] what; got X, want Y; do Z`; parts that are empty are left out.
+/// Return `[where] what; got X, want Y; do Z`, without the parts that are empty.
 inline std::string error_message(std::string_view where, const ErrorText& text) {
   std::string out = "[";
   out.append(where).append("] ").append(text.what);

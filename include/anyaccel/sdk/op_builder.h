@@ -1,5 +1,5 @@
-// Op builders as authors of ops and backends use them: what knows an op's sources and needs, and
-// loads it. Names are DeepSpeed's.
+// Op builders for authors of ops and backends: registration, and creation from a description. Their
+// names are DeepSpeed's.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,8 @@ namespace anyaccel::sdk {
 using anyaccel::OpBuilder;
 using anyaccel::OpBuilderFactory;
 
-/// What stands for an op that a backend lacks: is_compatible() says so and load() throws
-/// `unsupported`, both naming op and backend, and for a name that is none, the nearest that is. As
-/// DeepSpeed's NotImplementedBuilder.
+/// Placeholder for an op that a backend lacks, like DeepSpeed's NotImplementedBuilder. load()
+/// throws `unsupported`, naming op and backend and, for an unknown op, the most similar name.
 class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
  public:
   NotImplementedBuilder(std::string class_name, std::string backend);
@@ -30,29 +29,29 @@ class ANYACCEL_API NotImplementedBuilder final : public OpBuilder {
   std::string backend_;
 };
 
-/// What a builder that is made from a description may be told.
+/// Options of a builder that is created from a description.
 struct OpBuilderOptions {
-  std::string compiler =
-      {};  ///< program or path; empty: the description's, else CXX, else the system's
+  /// Program or path of the compiler. Empty: the description's, otherwise CXX, otherwise the
+  /// system's.
+  std::string compiler = {};
 };
 
-/// A builder of the op that the text file `description` (`<op>.op`, see
-/// docs/reference/op-builders.md) describes. Its sources lie beside that file, in an extension's
-/// own folder; they are built when it is first loaded and then kept in the user's cache. load() is
-/// thread-safe and safe in any number of processes at once. Throws `not_found` and `corrupt` for
-/// the file.
+/// Create a builder for the op that the text file `description` (`<op>.op`, see
+/// docs/reference/op-builders.md) describes. The sources are next to that file. load() builds them
+/// once and keeps the library in the user's cache; it is safe to call from several threads and
+/// processes at the same time. Throws `not_found` or `corrupt` for the file.
 ANYACCEL_API std::shared_ptr<OpBuilder> make_op_builder(const std::string& description,
                                                         const OpBuilderOptions& options = {});
 
-/// Offers an op builder for the backend of that name. A second one under the same two names is
-/// refused with `invalid_argument`. Thread-safe.
+/// Register an op builder for the backend with that name. Throws `invalid_argument` if it is
+/// already registered. Thread-safe.
 ANYACCEL_API void register_op_builder(const std::string& backend, const std::string& class_name,
                                       OpBuilderFactory factory);
-/// The factory registered under the two names, else that of AnyAccel's own op of that name, where
-/// the op serves the backend; empty when there is none. Thread-safe.
+/// Return the factory registered under the two names, otherwise that of AnyAccel's own op if it
+/// supports the backend, otherwise an empty function. Thread-safe.
 ANYACCEL_API OpBuilderFactory find_op_builder(const std::string& backend,
                                               const std::string& class_name);
-/// Class names that find_op_builder() finds for a backend, sorted. Thread-safe.
+/// Return the sorted class names for which find_op_builder() has a factory. Thread-safe.
 ANYACCEL_API std::vector<std::string> registered_op_builders(const std::string& backend);
 
 }  // namespace anyaccel::sdk

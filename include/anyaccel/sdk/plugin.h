@@ -1,5 +1,6 @@
-// What the author of a plugin writes: one function, and ANYACCEL_PLUGIN(function) in one source.
-// docs/how-to/new-backend.md walks through it; examples/out_of_tree_backend is a whole project.
+// Interface for authors of plugins: write one registering function, and pass it to
+// ANYACCEL_PLUGIN(function) in one source. docs/how-to/new-backend.md is a tutorial, and
+// examples/out_of_tree_backend is a complete project.
 #pragma once
 
 #include <torch/headeronly/version.h>
@@ -22,28 +23,31 @@ namespace anyaccel::sdk {
 
 class Backend;
 
-/// Registration interface of a plugin. Valid while the registering function runs. Not thread-safe.
+/// Registration interface of a plugin. Valid only while the registering function runs. Not
+/// thread-safe.
 class ANYACCEL_API Plugin {
  public:
-  /// The traits of the text file beside the library. `probe` is null: the registry asks the file's
-  /// own first.
+  /// Traits from the text file next to the library. `probe` is null, because the registry runs the
+  /// text file's probe itself.
   const Traits& traits() const noexcept { return traits_; }
   /// Absolute path of the folder that contains the library and its text file.
   const std::string& folder() const noexcept { return folder_; }
 
-  /// Registers the backend under the name of the text file. `create` is called once, when the
-  /// backend is chosen; put changes to the process there (renaming PrivateUse1, registering
-  /// kernels). `probe` counts devices without starting one; without `probe`, the text file's probe
-  /// is used. Both run on threads of their own and must return within ANYACCEL_PLUGIN_TIMEOUT.
-  /// `probe` first runs in a forked child, which is then killed. Throws `invalid_argument` if
-  /// called twice or without `create`.
+  /// Register the backend under the name in the text file. Throws `invalid_argument` if called
+  /// twice or without `create`.
+  ///
+  /// `create` is called once, when the backend is chosen. Changes to the process belong there, such
+  /// as renaming PrivateUse1 or registering kernels. `probe` counts devices without starting one;
+  /// if it is empty, the text file's probe is used. Both run on threads of their own and must
+  /// return within ANYACCEL_PLUGIN_TIMEOUT. `probe` first runs in a forked child, which is then
+  /// killed.
   void add_backend(std::function<std::shared_ptr<Backend>()> create,
                    std::function<Probe()> probe = {});
-  /// Registers an op builder for that backend, as register_op_builder() does.
+  /// Register an op builder for that backend; see register_op_builder().
   void add_op_builder(const std::string& class_name, OpBuilderFactory factory);
 
  private:
-  friend struct PluginAccess;  // the loader's
+  friend struct PluginAccess;  // belongs to the loader
   Plugin(Traits traits, std::string folder)
       : traits_(std::move(traits)), folder_(std::move(folder)) {}
   Traits traits_;
@@ -53,7 +57,7 @@ class ANYACCEL_API Plugin {
   std::vector<std::pair<std::string, OpBuilderFactory>> op_builders_;
 };
 
-/// Runs a registering function where no exception may pass. Used by ANYACCEL_PLUGIN.
+/// Call a registering function and convert exceptions to a message. Used by ANYACCEL_PLUGIN.
 inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_host* host,
                                   char* message, std::size_t message_size) noexcept {
   const char* reason = "its registering function threw something that is not a std::exception";
@@ -70,9 +74,9 @@ inline int register_plugin_safely(void (*function)(Plugin&), anyaccel_plugin_hos
 
 }  // namespace anyaccel::sdk
 
-/// Makes this library a plugin whose registering function is `function`:
-/// void(anyaccel::sdk::Plugin&). Once a library. Its name comes from CMake's anyaccel_add_plugin(),
-/// which also reads the second constant to write the text file.
+/// Make this library a plugin with the registering function `function`, of type
+/// void(anyaccel::sdk::Plugin&). Use it once per library. CMake's anyaccel_add_plugin() defines the
+/// plugin's name, and writes the text file from the second constant below.
 #define ANYACCEL_PLUGIN(function)                                                                 \
   extern "C" {                                                                                    \
   static int anyaccel_plugin_register(anyaccel_plugin_host* host, char* message,                  \

@@ -1,12 +1,12 @@
 /*
- * The border between AnyAccel and a plugin: one constant that a plugin exports under the name
- * `anyaccel_plugin_descriptor`. Plain C, so that it can be read before a line of the plugin's C++
- * is trusted. Authors in C++ write `ANYACCEL_PLUGIN(function)` of anyaccel/sdk/plugin.h, which
- * fills it in.
+ * ABI between AnyAccel and a plugin: a constant that the plugin exports under the name
+ * `anyaccel_plugin_descriptor`. It is plain C, so that the loader can check it before it runs any
+ * of the plugin's C++ code. Authors in C++ use `ANYACCEL_PLUGIN(function)` from
+ * anyaccel/sdk/plugin.h, which defines the constant.
  *
- * Fields are only ever appended: in the place of reserved ones, and when these are used up, at the
- * end. A released field keeps its offset, size and meaning. docs/plugin_abi.txt records them, and
- * tools/check_plugin_abi compares.
+ * New fields replace reserved ones or, when none are left, are appended. A released field keeps its
+ * offset, size and meaning. docs/plugin_abi.txt records them, and tools/check_plugin_abi verifies
+ * that they did not change.
  */
 #ifndef ANYACCEL_SDK_PLUGIN_ABI_H
 #define ANYACCEL_SDK_PLUGIN_ABI_H
@@ -18,14 +18,14 @@
 extern "C" {
 #endif
 
-/* Version of what `register_plugin` may do with its host. Another number is another contract: such
- * a plugin is refused. */
+/* Version of the contract between `register_plugin` and its host. A plugin with another version is
+ * rejected. */
 #define ANYACCEL_PLUGIN_ABI_VERSION 1
 
-/* What a loader looks up in the library. */
+/* Symbol that the loader looks up in the library. */
 #define ANYACCEL_PLUGIN_SYMBOL "anyaccel_plugin_descriptor"
 
-/* The sanitizer that code was compiled with. Two that differ do not run in one process. */
+/* Sanitizer of the compilation. Code with different sanitizers cannot run in one process. */
 enum {
   ANYACCEL_SANITIZER_NONE = 0,
   ANYACCEL_SANITIZER_ADDRESS = 1,
@@ -33,31 +33,31 @@ enum {
   ANYACCEL_SANITIZER_MEMORY = 3
 };
 
-/* What a plugin registers with; in C++ it is anyaccel::sdk::Plugin. Belongs to the loader. */
+/* Object through which a plugin registers; anyaccel::sdk::Plugin in C++. Owned by the loader. */
 typedef struct anyaccel_plugin_host anyaccel_plugin_host;
 
-/* All texts are static, UTF-8, end with a zero byte, and are never null. */
+/* Strings are static, UTF-8, null-terminated and never null. */
 typedef struct anyaccel_plugin {
-  /* sizeof(anyaccel_plugin) where the plugin was compiled. Fields beyond it are not read. */
+  /* sizeof(anyaccel_plugin) in the plugin's compilation. The loader does not read beyond it. */
   uint32_t struct_size;
-  /* ANYACCEL_PLUGIN_ABI_VERSION where the plugin was compiled. */
+  /* ANYACCEL_PLUGIN_ABI_VERSION in the plugin's compilation. */
   uint32_t abi_version;
-  /* What DS_ACCELERATOR says; the same as in the text file beside the library. */
+  /* Name for DS_ACCELERATOR, equal to that in the text file next to the library. */
   const char* name;
-  /* ANYACCEL_VERSION of the headers; major and minor must be the loader's. */
+  /* ANYACCEL_VERSION of the headers. Major and minor version must be the loader's. */
   const char* anyaccel_version;
-  /* TORCH_VERSION of the headers; major and minor must be the loader's. */
+  /* TORCH_VERSION of the headers. Major and minor version must be the loader's. */
   const char* libtorch_version;
-  /* ANYACCEL_COMPILER_ABI of anyaccel/sdk/plugin_build.h; must be the loader's. */
+  /* ANYACCEL_COMPILER_ABI of anyaccel/sdk/plugin_build.h. Must be the loader's. */
   const char* compiler_abi;
-  /* One of ANYACCEL_SANITIZER_*; must be the loader's. */
+  /* One of ANYACCEL_SANITIZER_*. Must be the loader's. */
   uint32_t sanitizer;
   /* Zero. */
   uint32_t flags;
   /*
-   * Called once, when the plugin is loaded, with all of the above checked. Returns 0, or anything
-   * else after writing why, with a zero byte, into the `message_size` bytes at `message`. No C++
-   * exception may leave it.
+   * Registers the backend. Called once, when the plugin is loaded and the fields above are valid.
+   * Returns 0 on success. Otherwise writes the reason as a null-terminated string to the
+   * `message_size` bytes at `message` and returns another value. Must not throw a C++ exception.
    */
   int (*register_plugin)(anyaccel_plugin_host* host, char* message, size_t message_size);
   /* Null. */

@@ -1,8 +1,8 @@
-// What this source is compiled with, as far as two libraries in one process must agree on it. Needs
-// no torch.
+// Properties of the compilation on which two libraries in one process must agree. Does not need
+// torch.
 #pragma once
 
-#include <version>  // the standard library says which one it is
+#include <version>  // defines the macros that identify the standard library
 
 #include "anyaccel/sdk/plugin_abi.h"
 
@@ -21,7 +21,8 @@
 #define ANYACCEL_ARCHITECTURE "unknown"
 #endif
 
-// The standard library's own layout switches; versions of one compiler agree as long as these do.
+// Switches that change the standard library's layout. Versions of one compiler are compatible if
+// these are equal.
 #if defined(_LIBCPP_VERSION)
 #define ANYACCEL_STANDARD_LIBRARY "libc++ abi=" ANYACCEL_TEXT_OF(_LIBCPP_ABI_VERSION)
 #elif defined(_GLIBCXX_DEBUG)
@@ -33,7 +34,7 @@
 #define ANYACCEL_STANDARD_LIBRARY "unknown"
 #endif
 
-/// For example "x86_64 itanium libstdc++ cxx11=1".
+/// Architecture, C++ ABI and standard library, for example "x86_64 itanium libstdc++ cxx11=1".
 #define ANYACCEL_COMPILER_ABI ANYACCEL_ARCHITECTURE " itanium " ANYACCEL_STANDARD_LIBRARY
 
 #if defined(__has_feature)
@@ -42,7 +43,7 @@
 #define ANYACCEL_HAS_FEATURE(x) 0
 #endif
 
-/// One of ANYACCEL_SANITIZER_*, and the same as text.
+/// Sanitizer as one of ANYACCEL_SANITIZER_*, and as text.
 #if defined(__SANITIZE_ADDRESS__) || ANYACCEL_HAS_FEATURE(address_sanitizer)
 #define ANYACCEL_SANITIZER_KIND ANYACCEL_SANITIZER_ADDRESS
 #define ANYACCEL_SANITIZER_NAME "address"

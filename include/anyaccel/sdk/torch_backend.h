@@ -1,5 +1,5 @@
-// The generic backend: drives any device type that is registered with torch, through c10 alone.
-// A vendor backend derives from it and overrides what torch cannot say generically.
+// The generic backend: implements all interfaces through c10 for any device type that is registered
+// with torch. Vendor backends derive from it and override what c10 cannot do generically.
 #pragma once
 
 #include "anyaccel/export.h"
@@ -7,13 +7,13 @@
 
 namespace anyaccel::sdk {
 
-/// Everything that can be forwarded to torch, once. Needs a device guard registered for the type;
-/// features beyond that (allocator statistics, host allocator, generators, graphs) are used where
-/// the type has them and refused by name where it has not.
+/// Generic backend over c10. Requires a device guard for the device type. Uses allocator
+/// statistics, the host allocator, generators and graphs if torch has them for the type; otherwise
+/// the functions throw `unsupported`.
 class ANYACCEL_API TorchBackend : public Backend {
  public:
-  /// Throws `unavailable` when the LibTorch of this process has no guard for the traits' device
-  /// type.
+  /// Create a backend for the traits' device type. Throws `unavailable` if the LibTorch of this
+  /// process has no device guard for it.
   explicit TorchBackend(Traits traits);
 
   DeviceIndex device_count() const noexcept override;
@@ -38,13 +38,15 @@ class ANYACCEL_API TorchBackend : public Backend {
   bool is_current_stream_capturing() const override;
 
  protected:
-  /// Starts torch's side of the device (`lazyInitDevice`); cheap after the first call.
+  /// Initialize torch's side of the device (`lazyInitDevice`). Cheap after the first call.
   void start() const;
+  /// Return the device as torch's object.
   c10::Device torch_device(DeviceIndex index) const;
 };
 
-/// Looks for devices of a type the way the registry does: the traits' own probe first, then torch's
-/// guard. Answers 0 with the reason when the LibTorch of this process cannot drive the type.
+/// Count the devices of a type as the registry does: with the traits' probe, otherwise with torch's
+/// device guard. Returns 0 with the reason if the LibTorch of this process has no device guard for
+/// the type.
 ANYACCEL_API Probe probe_torch_device(const Traits& traits) noexcept;
 
 }  // namespace anyaccel::sdk

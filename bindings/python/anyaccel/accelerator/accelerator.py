@@ -128,7 +128,7 @@ class Accelerator(_Native, metaclass=_Kind):
         return self._is_fp64_supported
 
     def pin_memory(self, tensor, make_copy=True, match_shape=True, align_bytes=None):
-        """Same as in C++.
+        """Copy a host tensor to page-locked memory, as in C++.
 
         `align_bytes`, by name or as the second argument as in older DeepSpeed releases, is ignored,
         because pinned memory is aligned to pages.
@@ -203,12 +203,12 @@ class Accelerator(_Native, metaclass=_Kind):
 
     @property
     def Stream(self):
-        """The class of streams: `get_accelerator().Stream(priority=-1)`."""
+        """Class of streams: `get_accelerator().Stream(priority=-1)`."""
         return Stream
 
     @property
     def Event(self):
-        """The class of events: `get_accelerator().Event(enable_timing=True)`."""
+        """Class of events: `get_accelerator().Event(enable_timing=True)`."""
         return Event
 
     BFloat16Tensor = _tensor_maker(torch.bfloat16)
@@ -224,7 +224,7 @@ class Accelerator(_Native, metaclass=_Kind):
         return Amp(self)
 
     def pin_empty(self, *size, dtype, device="cpu"):
-        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`.
+        """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`.
 
         The sizes can be one tuple.
         """
@@ -233,19 +233,20 @@ class Accelerator(_Native, metaclass=_Kind):
         return super().pin_empty(dtype, list(shape))
 
     def pin_empty_like(self, tensor, device="cpu", dtype=None):
-        """Like pin_empty(), with the shape of a tensor, and with its dtype if `dtype` is None."""
+        """Create a pinned host tensor with the shape of a tensor, and with its dtype if `dtype` is
+        None."""
         _require_host(device, "pin_empty_like")
         return super().pin_empty(tensor.dtype if dtype is None else dtype, list(tensor.shape))
 
     def set_visible_devices_envs(self, current_env, local_accelerator_ids):
-        """Writes the devices of a local rank into an environment (any mapping, changed in
-        place)."""
+        """Select a local rank's devices in an environment, which is any mapping and is changed in
+        place."""
         current_env.update(super().set_visible_devices_envs([str(i) for i in local_accelerator_ids]))
 
     def get_op_builder(self, class_name):
-        """The builder's class.
+        """Return the builder's class.
 
-        Never None: if this backend lacks the op, the builder's load() fails with `unsupported`.
+        Never None: if this backend lacks the op, the builder's load() raises `unsupported`.
         """
         made = self._op_builders.get(class_name)
         if made is None:
@@ -257,13 +258,13 @@ class Accelerator(_Native, metaclass=_Kind):
         return made
 
     def create_op_builder(self, class_name):
-        """A builder. Never None, like get_op_builder()."""
+        """Create a builder. Never None, like get_op_builder()."""
         return self.get_op_builder(class_name)()
 
     def build_extension(self):
-        """A class derived from torch's BuildExtension, for setup.py.
+        """Return a class for setup.py that derives from torch's BuildExtension.
 
-        It adds what a C++ extension needs to use AnyAccel: include_dirs, library_dirs, libraries,
+        It adds the settings that a C++ extension needs to use AnyAccel: include_dirs, library_dirs, libraries,
         cxx_flags and torch_version.
         """
         try:

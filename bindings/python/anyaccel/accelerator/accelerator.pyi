@@ -17,199 +17,209 @@ class Accelerator:
     def device_type(self) -> str:
         """torch's name for the accelerator's device type."""
     def is_synchronized_device(self) -> bool:
-        """True when work is finished once the call that queues it returns (cpu)."""
+        """Return whether work is complete when the call that queues it returns (cpu)."""
     def use_host_timers(self) -> bool:
-        """True when timers should read the host's clock and not events."""
+        """Return whether to time work with the host's clock instead of events."""
     def resolves_data_dependency(self) -> bool:
-        """True when the device orders dependent work of different streams itself."""
+        """Return whether the device itself orders dependent work of different streams."""
     def handles_memory_backpressure(self) -> bool:
-        """True when an allocation waits for memory in use instead of failing."""
+        """Return whether an allocation waits for memory to be freed instead of failing."""
     def name(self) -> str:
-        """Name in the registry, for example "cuda": what `DS_ACCELERATOR` says."""
+        """Name in the registry, for example "cuda". `DS_ACCELERATOR` accepts the same names."""
     def is_available(self) -> bool:
-        """True when at least one device can be used. Starts nothing."""
+        """Return whether at least one device can be used. Does not start a device."""
     def device_name(self, device_index: int | None = None) -> str:
-        """torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index "cuda:1", or
-        still the plain name if names carry no index (cpu, hpu). Without an index it never touches the device. An index out of
-        range is handled as in set_device()."""
+        """Return torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index, return
+        for example "cuda:1", or the plain name if names carry no index (cpu, hpu). Without an index, the call does not touch
+        the device. An index out of range is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
-        """Makes a device (default: the current one) current for a `with` block."""
+        """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
-        """torch's object for a device, to be given to factory functions and `tensor.to`."""
+        """Return a device as a torch.device, for factory functions and `tensor.to()`."""
     def set_device(self, device_index: int) -> None:
-        """Makes a device current on this thread. If names carry no index (cpu, hpu), an index out of range means device 0."""
+        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if names
+        carry no index (cpu, hpu)."""
     def current_device(self) -> int:
-        """Index of this thread's device: always a number."""
+        """Index of this thread's current device. Never empty."""
     def current_device_name(self) -> str:
-        """Name of this thread's device: always valid as a torch.device."""
+        """Name of this thread's current device, valid as a torch.device."""
     def device_count(self) -> int:
-        """Number of devices that this process may use. Starts nothing."""
+        """Number of devices that this process may use. Does not start a device."""
     def synchronize(self, device_index: int | None = None) -> None:
-        """Waits until a device has finished all its work; `device_error` where that work failed."""
+        """Wait until a device has finished all queued work. Raises `device_error` if that work failed."""
     def device_properties(self, device_index: int | None = None) -> DeviceProperties:
-        """Product name, memory, compute capability and more of a device."""
+        """Return a device's product name, memory, compute capability and other properties."""
     def compute_capability(self, device_index: int | None = None) -> tuple[int, int]:
-        """(major, minor) of a device; `unsupported` where the vendor has no such pair."""
+        """Return the compute capability (major, minor) of a device. Raises `unsupported` if the vendor does not define one."""
     def on_accelerator(self, tensor: torch.Tensor) -> bool:
-        """True when a tensor lies on this accelerator's kind of device. On cpu: pinned or not."""
+        """Return whether a tensor is on this accelerator's device type. On cpu, that includes all host tensors, pinned or not."""
     def random(self) -> Random:
-        """The functions of torch.random: host and all devices at once."""
+        """Return the functions of torch.random, which cover the host and all devices."""
     def set_rng_state(self, new_state: torch.Tensor, device_index: int | None = None) -> None:
-        """Puts a generator's state back. `new_state`: 1-d uint8 CPU tensor from get_rng_state(); anything else is
-        `invalid_argument`."""
+        """Restore the state of a device's default generator. `new_state`: a 1-d uint8 CPU tensor from get_rng_state(). Raises
+        `invalid_argument` for anything else."""
     def get_rng_state(self, device_index: int | None = None) -> torch.Tensor:
-        """State of a device's default generator, a 1-d uint8 CPU tensor."""
+        """Return the state of a device's default generator as a 1-d uint8 CPU tensor."""
     def manual_seed(self, seed: int) -> None:
-        """Seeds the current device's generator."""
+        """Seed the default generator of the current device."""
     def manual_seed_all(self, seed: int) -> None:
-        """Seeds the generators of all devices."""
+        """Seed the default generators of all devices."""
     def initial_seed(self) -> int:
-        """The seed of the current device's generator."""
+        """Return the seed of the current device's default generator."""
     def default_generator(self, device_index: int | None = None) -> torch.Generator:
-        """A device's default generator; on cpu the one host generator for every index."""
+        """Return a device's default generator. On cpu, every index shares the host's generator."""
     @property
     def Stream(self) -> type[Stream_]:
-        """The class of streams: `Stream(device_index=None, priority=0)`."""
+        """Class of streams: `Stream(device_index=None, priority=0)`."""
     def stream(self, stream: torch.Stream | None) -> Scope:
-        """Makes a stream current for a `with` block. With None, does nothing."""
+        """Make a stream current for a `with` block. None is a no-op."""
     def set_stream(self, stream: torch.Stream) -> None:
-        """Makes a stream current on its device, for this thread, until changed."""
+        """Make a stream current on its device, for this thread. Raises `invalid_argument` if the stream belongs to another
+        accelerator."""
     def current_stream(self, device_index: int | None = None) -> Stream_:
-        """This thread's stream on a device."""
+        """Return this thread's current stream on a device."""
     def default_stream(self, device_index: int | None = None) -> Stream_:
-        """The stream that work goes to when none was chosen."""
+        """Return the default stream of a device, which receives work until another stream is made current."""
     @property
     def Event(self) -> type[Event_]:
-        """The class of events: `Event(enable_timing=False)`."""
+        """Class of events: `Event(enable_timing=False)`."""
     def empty_cache(self) -> None:
-        """Gives unused cached memory of all devices back to the driver."""
+        """Return unused cached memory of all devices to the driver."""
     def memory_allocated(self, device_index: int | None = None) -> int:
-        """Bytes of live tensors on a device. On cpu: tensor bytes, not the process's size (see get_rss)."""
+        """Bytes of live tensors on a device. On cpu, these are tensor bytes, not the process's resident size (see get_rss())."""
     def max_memory_allocated(self, device_index: int | None = None) -> int:
-        """Highest memory_allocated() since the last reset."""
+        """Peak of memory_allocated() since the last reset."""
     def reset_max_memory_allocated(self, device_index: int | None = None) -> None:
-        """As reset_peak_memory_stats (torch keeps the old name)."""
+        """Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name."""
     def memory_cached(self, device_index: int | None = None) -> int:
-        """Old name of memory_reserved."""
+        """Older name of memory_reserved()."""
     def max_memory_cached(self, device_index: int | None = None) -> int:
-        """Old name of max_memory_reserved."""
+        """Older name of max_memory_reserved()."""
     def reset_max_memory_cached(self, device_index: int | None = None) -> None:
-        """As reset_peak_memory_stats (torch keeps the old name)."""
+        """Reset all peaks, like reset_peak_memory_stats(). torch keeps this older name."""
     def memory_stats(self, device_index: int | None = None) -> dict[str, int]:
-        """All that the allocator counts, by torch's keys, with "host.rss.current" and "host.rss.peak"."""
+        """Return the allocator's counters under torch's keys, plus "host.rss.current" and "host.rss.peak"."""
     def allocator_stats(self, device_index: int | None = None) -> MemoryStats:
-        """The allocator's counters of memory_stats(), as a struct."""
+        """Return the allocator's counters of memory_stats() as a struct."""
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
-        """Starts all peaks anew from the current values."""
+        """Reset all peaks to the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:
-        """Bytes that the allocator holds from the driver."""
+        """Bytes that the allocator holds from the driver, in use or cached."""
     def max_memory_reserved(self, device_index: int | None = None) -> int:
-        """Highest memory_reserved() since the last reset."""
+        """Peak of memory_reserved() since the last reset."""
     def total_memory(self, device_index: int | None = None) -> int:
-        """Bytes of a device. On cpu the least of host, NUMA node and cgroup limit."""
+        """Total bytes of a device. On cpu, the minimum of the host's memory, the NUMA node's memory and the cgroup limit."""
     def available_memory(self, device_index: int | None = None) -> int:
-        """Bytes of a device that are free now, other processes counted."""
+        """Bytes of a device that are free now. Memory that other processes use is not free."""
     def memory_info(self, device_index: int | None = None) -> MemoryInfo:
-        """Free and total bytes in one call."""
+        """Return the free and the total bytes of a device in one call."""
     def get_rss(self) -> int:
         """Resident set size of this process in bytes."""
     def pin_memory(self, tensor: torch.Tensor, make_copy: bool | int = True, match_shape: bool = True,
                    align_bytes: int | None = None) -> torch.Tensor:
-        """A tensor with the same values in page-locked host memory; the tensor itself when it is pinned already. `make_copy`
-        false: the memory is new and its values are not set; `match_shape` false: the result is 1-d. On cpu, where nothing needs
-        pinning, the (contiguous) tensor itself. `invalid_argument` for tensors that are not in host memory."""
+        """Copy a host tensor to page-locked memory. A contiguous tensor that is already pinned is returned as it is. `make_copy`
+        false: the result is new memory with uninitialized values. `match_shape` false: the result is 1-d. On cpu, memory needs
+        no pinning, so the result is the tensor itself, made contiguous. Raises `invalid_argument` if the tensor is not in host
+        memory."""
     def pin_empty(self, *size: int | Sequence[int], dtype: torch.dtype, device: str | torch.device = "cpu") -> torch.Tensor:
-        """An uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
+        """Create an uninitialized pinned host tensor: `pin_empty(2, 3, dtype=torch.float32)`. The sizes can be one tuple."""
     def pin_empty_like(self, tensor: torch.Tensor, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Like pin_empty(), with the shape of a tensor, and with its dtype if `dtype` is None."""
+        """Create an uninitialized pinned host tensor with the shape of a tensor, and with its dtype if `dtype` is None."""
     def unpin_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Copies a pinned tensor to ordinary memory; the pinned memory is free when its last tensor is."""
+        """Copy a pinned tensor to ordinary host memory. A tensor that is not pinned is returned as it is. The pinned memory is
+        freed with the last tensor that uses it."""
     def is_pinned(self, tensor: torch.Tensor) -> bool:
-        """True when a tensor is in pinned host memory, views too."""
+        """Return whether a tensor, which may be a view, is in pinned host memory."""
     def pin_memory_alignment(self) -> int:
-        """Bytes that register_host_memory wants its address aligned to; 1 means none."""
+        """Alignment in bytes that register_host_memory() requires. 1 means any address."""
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
-        """Page-locks memory of the caller and makes it known to the device; false where that has no meaning."""
+        """Page-lock `num_bytes` of the caller's memory and register it with the device. Returns false if the accelerator does not
+        need registration. Raises `invalid_argument` for a null address or a size below 1, `unsupported` if the device cannot
+        register memory, and `device_error` if the driver rejects it."""
     def unregister_host_memory(self, address: int) -> None:
-        """Ends that."""
+        """Unregister memory registered with register_host_memory()."""
     def host_memory_stats(self) -> HostMemoryStats:
-        """Pinned bytes in use and held; zeros where nothing is pinned."""
+        """Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin memory."""
     def is_bf16_supported(self) -> bool:
-        """True when bf16 is fit for training on the current device."""
+        """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
-        """True when fp16 is fit for training on the current device."""
+        """Return whether the current device can train in float16, with hardware support."""
     def is_fp64_supported(self) -> bool:
-        """True when the device computes in double precision."""
+        """Return whether the device computes in double precision."""
     def supported_dtypes(self) -> list[torch.dtype]:
-        """Types to train in: float, then half and bfloat16 where supported."""
+        """Return the dtypes to train in: float32, then float16 and bfloat16 if supported."""
     def dtype_support(self, dtype: torch.dtype, device_index: int | None = None) -> DtypeSupport:
-        """What a device can do with one type."""
+        """Return how well a device supports a dtype."""
     def dtype_table(self, device_index: int | None = None) -> list[DtypeRow]:
-        """The same for every floating and integer type that torch has."""
+        """Return how well a device supports each floating-point, integer, bool and complex dtype of torch."""
     def amp(self) -> Amp:
-        """Autocast and loss scaling, as older DeepSpeed releases have them."""
+        """Return autocast and loss scaling under the names of older DeepSpeed releases."""
     def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> Scope:
-        """Runs the ops of a scope in `dtype` where that is safe."""
+        """Run ops in `dtype`, where that is numerically safe, until the returned object is destroyed. Raises `unsupported` if the
+        device does not compute in `dtype`."""
     def range_push(self, msg: str, domain: str | None = None, category: str | None = None) -> None:
-        """Opens a named range in the profiler. `domain` and `category` count where the vendor has them."""
+        """Open a named range in the profiler. `domain` and `category` are ignored unless supports_nvtx_domain() is true."""
     def range_pop(self, domain: str | None = None) -> None:
-        """Closes the innermost range of this thread; `invalid_state` when none is open."""
+        """Close the innermost range of this thread. Raises `invalid_state` if none is open."""
     def supports_nvtx_domain(self) -> bool:
-        """True when range_push uses domains."""
+        """Return whether range_push() uses domains and categories."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
-        """Calls `callback` once the device runs: now, or at first use. Runs all queued callbacks, then throws the first error."""
+        """Call `callback` when the device runs: at once if it is initialized, otherwise when it is first used. Runs all queued
+        callbacks, then rethrows the first error."""
     def communication_backend_name(self) -> str:
-        """Name for torch.distributed, for example "nccl"."""
+        """Return the default backend for torch.distributed, for example "nccl". On cpu, the first call may start a process to test
+        oneCCL."""
     def is_triton_supported(self) -> bool:
-        """True when Triton can compile for the current device."""
+        """Return whether Triton can compile for the current device."""
     def prefer_triton_grouped_mm(self) -> bool:
-        """True when a Triton grouped matrix product is faster here than torch's own."""
+        """Return whether a grouped matrix product in Triton is faster than torch's on the current device."""
     def get_compile_backend(self) -> str:
-        """Backend for torch.compile."""
+        """Return the backend for torch.compile."""
     def set_compile_backend(self, backend: str) -> None:
-        """Changes it; `invalid_argument` with the list when this accelerator does not know it."""
+        """Set the backend for torch.compile. Raises `invalid_argument`, with the known names, for an unknown one."""
     def is_current_stream_capturing(self) -> bool:
-        """True when this thread's work is being recorded."""
+        """Return whether this thread's work is being captured into a graph."""
     def create_graph(self) -> Graph:
-        """An empty graph; `unsupported` with the reason where there are none."""
+        """Create an empty graph. Raises `unsupported` with the reason if the accelerator has no graphs."""
     def capture_to_graph(self, graph: Graph, pool: GraphPool | None = None, stream: torch.Stream | None = None) -> Scope:
-        """Records the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
-        which to capture (default: a side stream). An exception in the block discards the recorded work."""
+        """Capture the work of a `with` block into a graph. `pool`: memory pool of another graph to share. `stream`: stream on
+        which to capture (default: a side stream). An exception in the block discards the captured work."""
     def replay_graph(self, graph: Graph) -> None:
-        """Runs a captured graph. `invalid_state` before capture."""
+        """Run the work of a captured graph. Raises `invalid_state` if nothing was captured."""
     @property
     def BFloat16Tensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.bfloat16 tensor from values, on the current device."""
+        """Create a torch.bfloat16 tensor from values, on the current device."""
     @property
     def ByteTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.uint8 tensor from values, on the current device."""
+        """Create a torch.uint8 tensor from values, on the current device."""
     @property
     def DoubleTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float64 tensor from values, on the current device."""
+        """Create a torch.float64 tensor from values, on the current device."""
     @property
     def FloatTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float32 tensor from values, on the current device."""
+        """Create a torch.float32 tensor from values, on the current device."""
     @property
     def HalfTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.float16 tensor from values, on the current device."""
+        """Create a torch.float16 tensor from values, on the current device."""
     @property
     def IntTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.int32 tensor from values, on the current device."""
+        """Create a torch.int32 tensor from values, on the current device."""
     @property
     def LongTensor(self) -> Callable[..., torch.Tensor]:
-        """Creates a torch.int64 tensor from values, on the current device."""
+        """Create a torch.int64 tensor from values, on the current device."""
     def op_builder_dir(self) -> str:
-        """Python package that holds the op builders."""
+        """Name of the Python package that contains the op builders."""
     def get_op_builder(self, class_name: str) -> type[OpBuilder]:
-        """The builder's class. Never None: if this backend lacks the op, the builder's load() fails with `unsupported` and names
-        op and backend."""
+        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported` and names op and
+        backend."""
     def create_op_builder(self, class_name: str) -> OpBuilder:
-        """A builder. Never None, like get_op_builder()."""
+        """Create a builder. Never None, like get_op_builder()."""
     def build_extension(self) -> type[Any]:
-        """A class derived from torch's BuildExtension, for setup.py, which adds what a C++ extension needs to use AnyAccel."""
+        """Return a class for setup.py that derives from torch's BuildExtension and adds the settings that a C++ extension needs to
+        use AnyAccel."""
     def export_envs(self) -> list[str]:
-        """Prefixes of the variables that a launcher passes to other nodes."""
+        """Prefixes of the environment variables that a launcher passes to other nodes."""
     def visible_devices_envs(self) -> list[str]:
-        """Variables that choose devices; empty where none does (cpu)."""
+        """Environment variables that select devices. Empty if there are none (cpu)."""
     def set_visible_devices_envs(self, current_env: MutableMapping[str, str], local_accelerator_ids: Iterable[int | str]) -> None:
-        """Writes the devices of a local rank into an environment: each of visible_devices_envs() becomes the ids joined by commas."""
+        """Select a local rank's devices in an environment: set each of visible_devices_envs() to the ids, joined by commas."""

@@ -14,7 +14,7 @@ class Amp:
         self._accelerator = accelerator
 
     def autocast(self, dtype: torch.dtype, enabled: bool = True, cache_enabled: bool = True) -> "_native.Scope":
-        """Return a context manager that runs ops in `dtype` where that is safe."""
+        """Return a context manager that runs ops in `dtype` if that is numerically safe."""
         return self._accelerator.autocast(dtype, enabled=enabled, cache_enabled=cache_enabled)
 
     def GradScaler(self, **options: Any) -> torch.amp.GradScaler:

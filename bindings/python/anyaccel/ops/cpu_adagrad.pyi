@@ -10,4 +10,4 @@ def adagrad_update(optimizer_id: int, step: int, lr: float, eps: float, weight_d
     """Update one tensor in place. `step` counts from 1."""
 def adagrad_update_list(optimizer_id: int, step: int, lr: float, eps: float, weight_decay: float, params: Sequence[Tensor], grads: Sequence[Tensor],
                         exp_avg_sq: Sequence[Tensor]) -> int:
-    """Do the same for several tensors in one call."""
+    """Update several tensors in place. `step` counts from 1."""

@@ -12,4 +12,4 @@ def lion_update(optimizer_id: int, step: int, lr: float, beta1: float, beta2: fl
     """Update one tensor in place. `step` counts from 1."""
 def lion_update_list(optimizer_id: int, step: int, lr: float, beta1: float, beta2: float, weight_decay: float, params: Sequence[Tensor],
                      grads: Sequence[Tensor], exp_avg: Sequence[Tensor]) -> int:
-    """Do the same for several tensors in one call."""
+    """Update several tensors in place. `step` counts from 1."""

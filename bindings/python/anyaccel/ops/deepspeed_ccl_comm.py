@@ -166,7 +166,7 @@ def all_to_all(output_tensor_list, input_tensor_list, group=None, async_op=False
 
 @_telling
 def gather(tensor, gather_list, dst, group=None, async_op=False):
-    """Gather on `dst`, where `gather_list` has a tensor per rank.
+    """Gather on `dst`. There, `gather_list` has a tensor per rank.
 
     On other ranks, it is None or empty.
     """
@@ -176,7 +176,7 @@ def gather(tensor, gather_list, dst, group=None, async_op=False):
 
 @_telling
 def scatter(tensor, scatter_list, src, group=None, async_op=False):
-    """Scatter from `src`, where `scatter_list` has a tensor per rank.
+    """Scatter from `src`. There, `scatter_list` has a tensor per rank.
 
     On other ranks, it is None or empty.
     """

@@ -31,7 +31,7 @@ def kv_rotary_embeddings(kv_cache, q, k, v, rotary_dim, theta_base, batch_metada
 
 
 def kv_trained_rotary_embeddings(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs):
-    """Do the same with given frequencies [rotated dimensions / 2]."""
+    """Do the work of kv_rotary_embeddings() with given frequencies [rotated dimensions / 2]."""
     _op("kv_trained_rotary_embeddings")(kv_cache, q, k, v, inv_freq, batch_metadata, seq_metadata, tokens_to_seq, kv_ptrs)
 
 

@@ -25,5 +25,6 @@ def allocate_view_on(tensor, buffer, offset):
 
 
 def allocate_view_like(shape, strides, dummy_tensor, buffer, offset):
-    """Do the same for a given shape and strides, with the dtype of `dummy_tensor`."""
+    """Return a tensor with this shape and these strides, and the dtype of `dummy_tensor`, in the
+    memory of `buffer`, at a byte offset."""
     return _op("allocate_view_like")(shape, strides, dummy_tensor, buffer, offset)

@@ -8,4 +8,5 @@ def allocate_view_on(tensor: Tensor, buffer: Tensor, offset: int) -> Tensor:
     """Return a tensor with the shape, strides and dtype of `tensor` in the memory of `buffer`,
     at a byte offset."""
 def allocate_view_like(shape: Sequence[int], strides: Sequence[int], dummy_tensor: Tensor, buffer: Tensor, offset: int) -> Tensor:
-    """Do the same for a given shape and strides, with the dtype of `dummy_tensor`."""
+    """Return a tensor with this shape and these strides, and the dtype of `dummy_tensor`, in the
+    memory of `buffer`, at a byte offset."""

@@ -151,8 +151,10 @@ def _mlp_gemm(dtype, input, residual, input_bias, weight_interm, weight_out, bia
 
 
 def _rms_mlp_gemm(dtype, input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, activation_type, transposed_mode):
-    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
-    unchanged, because DeepSpeed's Python code adds to it again."""
+    """Return the RMS norm of input + residual followed by both products with the activation in
+    between, and that sum.
+
+    residual is unchanged, because DeepSpeed's Python code adds to it again."""
     return list(_op("rms_mlp_gemm")(input, residual, weight_interm, weight_out, gamma, epsilon, q_scale, q_scale1, q_int8, int(activation_type),
                                     transposed_mode))
 

@@ -99,14 +99,20 @@ def mlp_gemm_fp16(input: Tensor, residual: Tensor, input_bias: Tensor | None, we
     """Return the layer norm followed by both products with the activation in between, and that
     norm."""
 def rms_mlp_gemm_fp32(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
-    unchanged, because DeepSpeed's Python code adds to it again."""
+    """Return the RMS norm of input + residual followed by both products with the activation in
+    between, and that sum.
+
+    residual is unchanged, because DeepSpeed's Python code adds to it again."""
 def rms_mlp_gemm_bf16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
-    unchanged, because DeepSpeed's Python code adds to it again."""
+    """Return the RMS norm of input + residual followed by both products with the activation in
+    between, and that sum.
+
+    residual is unchanged, because DeepSpeed's Python code adds to it again."""
 def rms_mlp_gemm_fp16(input: Tensor, residual: Tensor, weight_interm: Tensor, weight_out: Tensor, gamma: Tensor, epsilon: float, q_scale: Tensor, q_scale1: Tensor, q_int8: bool, activation_type: int, transposed_mode: bool) -> list[Tensor]:
-    """Do the same with the RMS norm of input + residual, and return that sum, too. residual is
-    unchanged, because DeepSpeed's Python code adds to it again."""
+    """Return the RMS norm of input + residual followed by both products with the activation in
+    between, and that sum.
+
+    residual is unchanged, because DeepSpeed's Python code adds to it again."""
 def vector_matmul_fp32(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
     """Return input times weight."""
 def vector_matmul_bf16(input: Tensor, weight: Tensor, async_op: bool, q_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
