@@ -32,7 +32,7 @@ std::string no_cuda_in(const LibTorch& torch) {
 
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity) {
   const auto release = nvcc_release(nvcc_identity);
-  // A LibTorch that says the major version alone agrees with all of it.
+  // If LibTorch reports only its major version, any release with that major version matches.
   if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
       torch.cuda == major_of(release))
     return {};
@@ -54,7 +54,7 @@ std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& fla
   constexpr std::array<std::string_view, 4> kBoth{"-D", "-U", "-O", "-std="};
   std::vector<std::string> out;
   for (const auto& flag : flags) {
-    if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at its commas
+    if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at commas
     const bool both = std::any_of(kBoth.begin(), kBoth.end(),
                                   [&](auto begin) { return flag.starts_with(begin); });
     out.push_back(both ? flag : "-Xcompiler=" + flag);

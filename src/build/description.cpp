@@ -63,7 +63,7 @@ std::vector<Line> read_lines(std::string_view text) {
   return out;
 }
 
-/// A path that stays below the folder it belongs to.
+/// Parses a relative path that does not leave its base folder.
 std::string path_of(const Line& line, std::string_view value) {
   const std::filesystem::path path{std::string(value)};
   const bool outside =

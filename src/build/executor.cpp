@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Enough for the first errors; templates can fill megabytes.
+/// Enough for the first errors; template errors can produce megabytes of output.
 constexpr std::size_t kMaxShown = 8000;
 /// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably
 /// caused by a full disk.
@@ -120,12 +120,13 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
-  // Compilers that are killed leave their temporary files, so those go with the private folder.
+  // Killed compilers leave their temporary files behind. In the private folder, they are deleted
+  // together with it.
   std::erase_if(environment, [](const auto& entry) { return entry.starts_with("TMPDIR="); });
   environment.push_back("TMPDIR=" + plan.library.parent_path().string());
   const auto start = [&](const Job& job) {
     auto own = environment;
-    // Its configuration may name another compiler than the one that is in the key.
+    // ccache's configuration may select a compiler other than the one in the key.
     if (job.command.size() > 1 && fs::path(job.command[0]).filename() == "ccache")
       own.push_back("CCACHE_COMPILER=" + job.command[1]);
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.command).c_str());

@@ -18,11 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changed when what the service itself does changes the binary.
+/// Incremented when a change of the build service itself changes the binaries.
 constexpr const char* kFormat = "4";
 
-/// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean;
-/// conditions not looked at: one too many costs a build, one too few a wrong binary.
+/// Returns the names in `#include "x"` and `#include <x>`, and in `#define NAME "x"`, which
+/// `#include NAME` may use. Conditionals are ignored: an extra name only costs a rebuild, but a
+/// missing one would give a wrong binary.
 std::vector<std::string> included(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
@@ -47,8 +48,8 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return end == folder.end();
 }
 
-/// Finds headers as the compiler will: beside the file, then in the op's folders, then in
-/// AnyAccel's.
+/// Finds headers in the compiler's search order: next to the file, then in the op's folders, then
+/// in AnyAccel's.
 class Scanner {
  public:
   Scanner(const Op& op, const Paths& paths) {
@@ -88,13 +89,13 @@ class Scanner {
   }
 
  private:
-  /// Links followed: a build tree has the ops as one.
+  /// Resolves links, because the folder of ops in a build tree is a link.
   static fs::path real(const fs::path& path) {
     std::error_code error;
     auto out = fs::canonical(path, error);
     return error ? path.lexically_normal() : out;
   }
-  /// The same in a build tree, an installation and a copy of it.
+  /// Name in the key. It is the same in a build tree, an installation and a moved installation.
   std::string name_of(const fs::path& path) const {
     for (const auto& [name, root] : roots_)
       if (is_below(path, root)) return name + path.lexically_relative(root).string();

@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
   if (!op.description.torch) return std::nullopt;
   auto torch = read_libtorch(settings.torch_prefix);
-  // Before any library is looked for: one that was compiled for another machine may lie there.
+  // Check before looking for a library, because the cache may have one that was compiled for
+  // another machine.
   if (op.description.needs_nvcc() && !settings.compile_only)
     if (const auto problem = no_cuda_in(torch); !problem.empty())
       throw Error(ErrorCode::unavailable, "OpBuilder::load",
@@ -48,7 +49,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   auto wanted = settings.compiler;
   if (wanted.empty()) {
     wanted = op.description.compiler;
-    // A description may bring its compiler along.
+    // The compiler may be part of the op's folder.
     if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
       wanted = (op.folder() / wanted).string();
   }
@@ -59,7 +60,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   try {
     cache.prepare();
   } catch (const Error&) {
-    // Who builds is told; a library that is there already needs no folder.
+    // Ignored, because an existing library can be used without the folder. A build reports it.
   }
   const auto memo = cache.memo_folder();
   out.compiler_identity = compiler_identity(out.compiler, memo);
@@ -75,7 +76,8 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   if (!op.description.prefix_variable.empty())
     search.push_back(op.description.prefix_variable + "=" + prefix_of(op.description));
 #ifdef __GLIBC__
-  // A cache may be used by machines with another one, for which the libraries are too new.
+  // Machines with an older glibc may share the cache, but cannot load libraries built for a newer
+  // one.
   identities.emplace_back("glibc", ::gnu_get_libc_version());
 #endif
   add_tools(key, identities, search);
@@ -86,7 +88,7 @@ std::string entry_name(const Op& op, const Key& key) {
   return op.description.name + "-" + key.key.substr(0, 24);
 }
 
-/// What differs between a manifest and what is wanted, in words.
+/// Describes how a manifest differs from the requested key.
 std::string difference(const Manifest& manifest, const Key& key) {
   std::string out;
   const std::map<std::string, std::string> theirs(manifest.parts.begin(), manifest.parts.end());
@@ -101,19 +103,20 @@ std::string difference(const Manifest& manifest, const Key& key) {
   return out.empty() ? "a file of it is gone" : out;
 }
 
-/// Nothing, with `problem`, when it is there and not right.
+/// Holds `library` if it is complete and its external files are unchanged. Otherwise returns
+/// nothing, and sets `problem` if the library exists.
 std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content,
                                bool prebuilt, std::string& problem) {
   auto held = hold(library, problem);
   if (!held) return std::nullopt;
-  if (held->manifest.content != content) return held;  // the caller says how
+  if (held->manifest.content != content) return held;  // the caller reports the difference
   problem = external_change(held->manifest.external, op.description, prebuilt);
   if (!problem.empty()) return std::nullopt;
   return held;
 }
 
 void count_use(const Held& held) {
-  // A cache that cannot be written is not cleaned either.
+  // Errors are ignored: entries of a read-only cache are not evicted either.
   static_cast<void>(
       ::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
 }
@@ -123,7 +126,7 @@ enum class Use { counts, does_not };
 std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key,
                                    std::string* why_not, Use use) {
   const Cache cache(settings.cache);
-  // Built because the prebuilt one was not wanted, or could not be opened.
+  // A library that was built because the prebuilt one was unwanted or could not be opened.
   if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
     std::string ignored;
     auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false,
@@ -151,7 +154,7 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
 std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key,
                                  bool& defective, Use use) {
   const Cache cache(settings.cache);
-  if (!cache.is_trusted()) return std::nullopt;  // prepare() says why
+  if (!cache.is_trusted()) return std::nullopt;  // prepare() reports the reason
   const auto folder = cache.entry(entry_name(op, key));
   std::string problem;
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
@@ -172,9 +175,9 @@ std::string questions_failed(const Op& op, const Settings& settings,
   if (torch && !tools.nvcc.empty())
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
       return problem;
-  // Asked once a process: machines do not lose headers while a program runs, and it takes the
-  // compiler's time. Only a yes stays: what is missing may be installed. The lock is not held while
-  // a program runs.
+  // Each question runs the compiler, so positive answers are cached for the life of the process.
+  // Negative answers are not, because the user may install the missing package. The lock is not
+  // held while a program runs.
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;
@@ -289,7 +292,7 @@ Found find_or_build(const Op& op, const Settings& settings) try {
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   bool unused = false;
-  // Without the lock: a cache that can only be read serves too.
+  // Look without the lock first, so that a read-only cache can be used.
   if (!settings.force)
     if (auto found = find_cached(op, settings, key, unused, Use::counts)) return std::move(*found);
   return build_locked(op, settings, torch, tools, key);
@@ -358,11 +361,12 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
       return Origin::prebuilt;
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
-  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // what killed builds left
+  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // only leftovers of killed builds
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();
-  // A new manifest beside an old library would not fit its checksum, so this order is safe, too.
+  // If the process ends between the two renames, the old manifest's checksum rejects the new
+  // library.
   fs::rename(made, library);
   fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
   return Origin::built;
