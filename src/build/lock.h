@@ -1,5 +1,6 @@
 // File locks (flock). The kernel releases them when their process ends, for whatever reason. On
-// NFS, they are byte-range locks of the server, which require that the file is open for writing.
+// NFS, they are byte-range locks of the server, and exclusive ones require a file that is open for
+// writing.
 #pragma once
 
 #include <filesystem>

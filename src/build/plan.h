@@ -13,7 +13,7 @@
 
 namespace anyaccel::build {
 
-/// GPUs from 2020 on. Newer ones than compute capability 9.0 use the PTX.
+/// GPUs from 2020 on. GPUs newer than compute capability 9.0 use the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
 /// One compilation.

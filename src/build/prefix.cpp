@@ -91,7 +91,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
 std::string prefix_of(const Description& op) {
   if (op.prefix_variable.empty()) return {};
   if (const auto given = env(op.prefix_variable.c_str())) return *given;
-  // Without a header in the description, any folder would match.
+  // Candidates are recognized by the description's headers.
   if (op.headers.empty()) return {};
   for (const auto& candidate : prefix_candidates(op))
     if (has_all(candidate, op)) return candidate.string();
