@@ -23,7 +23,7 @@ struct Candidate {
   std::optional<sdk::Probe> probe;  ///< empty: only torch can tell
 };
 
-/// A built-in backend is asked when its turn has come: some have to open a vendor's library.
+/// Built-in backends are probed only when needed, because some probes open a vendor's library.
 std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
   return candidate.traits.probe();
@@ -75,7 +75,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
                .hint = "check DS_ACCELERATOR, or put its plugin where ANYACCEL_PLUGIN_PATH says"});
 }
 
-/// The entries of the first variable that is set; nothing where none is.
+/// Returns the entries of the first visible-devices variable that is set; nothing if none is.
 std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
   for (const auto& variable : accelerator.traits.visible_devices_envs) {
     const auto list = env(variable.c_str());
@@ -86,7 +86,7 @@ std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& ac
       auto entry = list->substr(begin, end - begin);
       entry.erase(0, entry.find_first_not_of(' '));
       entry.erase(entry.find_last_not_of(' ') + 1);
-      // The vendors' libraries stop at the first entry that is none.
+      // Stop at the first invalid entry, like the vendors' libraries.
       if (entry.empty() || entry.front() == '-') break;
       out.push_back(std::move(entry));
       begin = end + 1;

@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-/// A count above this is a typing error, and would be a list of that length.
+/// A larger count is a typing error. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {},
@@ -47,7 +47,7 @@ bool is_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// "007" is slot 7; nothing for what cannot be a slot.
+/// Parses a slot; "007" is slot 7. Returns nothing if the text cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<std::string> slot_of(std::string_view text) {
   return std::string(text.substr(digit));
 }
 
-/// By number where all are numbers, as DeepSpeed sorts them; otherwise as they were given.
+/// Sorts slots like DeepSpeed: by number if all are numbers, otherwise not at all.
 void sort_slots(std::vector<std::string>& slots) {
   if (std::all_of(slots.begin(), slots.end(), is_number))
     std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
@@ -72,7 +72,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 bool has_no_slot(const Host& host) { return host.slots.empty(); }
 
-/// What stands after `slots=`.
+/// Parses the text after `slots=`.
 std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   text = text.substr(0, text.find_first_of(kBlanks));
   if (is_number(text)) {
@@ -97,7 +97,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   return out;
 }
 
-/// Hosts of a filter in the order of their first mention, with the slots of all mentions.
+/// Parses a filter. Hosts are in the order of their first mention and have the slots of all
+/// mentions.
 std::vector<Host> parse_filter(std::string_view text) {
   std::vector<Host> out;
   for (const auto part : split(text, '@')) {
@@ -152,7 +153,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot express", quoted_text(host),
            "a name without @ and :");
-    // A host goes to ssh and others as a word of its own.
+    // The name becomes an argument of ssh and of other programs.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");

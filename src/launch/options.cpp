@@ -33,7 +33,7 @@ int number(std::string_view name, std::string_view text, int low, int high) {
 
 constexpr int kMany = std::numeric_limits<int>::max();
 
-/// -1 is DeepSpeed's word for "all".
+/// As in DeepSpeed, -1 means all.
 std::optional<int> count(std::string_view name, std::string_view text) {
   if (text == "-1") return std::nullopt;
   return number(name, text, 1, kMany);
@@ -62,7 +62,7 @@ LogLevel level(std::string_view text) {
        "'");
 }
 
-/// An option that is not written for a reason, rather than unknown.
+/// An option of DeepSpeed that is deliberately unsupported.
 struct Refused {
   std::string_view name;
   const char* reason;
@@ -80,8 +80,8 @@ using Set = void (*)(Options&, std::string_view name, std::string_view value);
 struct Option {
   std::string_view name;
   std::string_view also;   ///< a second name, or empty
-  std::string_view value;  ///< what the help calls its value; empty: a flag
-  const char* help;        ///< null: between launchers, not for people
+  std::string_view value;  ///< name of the value in the help; empty: a flag
+  const char* help;        ///< null: an internal option between launchers
   Set set;
 };
 
@@ -225,7 +225,7 @@ constexpr Option kOptions[] = {
     {"--help", "-h", "", "Print this help and exit", flag<&Options::help>},
 };
 
-/// `--bind-core-list` is `--bind_core_list`.
+/// Converts `--bind-core-list` to `--bind_core_list`.
 std::string with_underscores(std::string_view name) {
   std::string out(name);
   if (out.starts_with("--")) std::replace(out.begin() + 2, out.end(), '-', '_');
@@ -294,7 +294,7 @@ Options parse_options(std::span<const char* const> words) {
     for (const auto& refused : kRefused)
       if (refused.name == name) fail(name + " is not supported: " + refused.reason);
     const Option* option = find(name);
-    // -Hfile, as argparse has it.
+    // argparse accepts -Hfile, too.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
     // "-env" and "-include" are not "-e nv" and "-i nclude".
     if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))

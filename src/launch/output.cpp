@@ -29,14 +29,14 @@ constexpr std::size_t kTailLines = 10;
 
 std::string prefix_of(int rank) { return "[rank " + std::to_string(rank) + "] "; }
 
-/// 0, or errno and what was not written in `text`.
+/// Writes `text`. Returns 0, or errno with the unwritten rest in `text`.
 int write_all(int to, std::string_view& text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());
     if (count >= 0) {
       text.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN) {
-      // Somebody else made our output non-blocking.
+      // Another process has made the output non-blocking.
       pollfd one{to, POLLOUT, 0};
       ::poll(&one, 1, -1);
     } else if (errno != EINTR) {
@@ -106,7 +106,7 @@ std::string ReportFilter::add(std::string_view text) {
     else if (!report_)
       report_ = report;
   }
-  // The longest end that one may begin with.
+  // Keep the longest suffix that may be the beginning of a report.
   std::size_t kept = std::min(unread_.size(), kReport.size());
   while (!kReport.starts_with(std::string_view(unread_).substr(unread_.size() - kept))) --kept;
   out.append(unread_, 0, unread_.size() - kept);
@@ -123,7 +123,7 @@ std::string LinePrefix::add(std::string_view text) {
     text.remove_prefix(taken);
     if (end == std::string_view::npos && line_.size() < kLongestLine) break;
     if (line_ == "\n" && !out.empty() && out.back() == '\r') {
-      out += line_;  // a line that ended in both
+      out += line_;  // the line ended in "\r\n"
     } else {
       const auto count = end == std::string_view::npos ? whole_characters(line_) : line_.size();
       out.append(prefix_).append(line_, 0, count);
@@ -316,7 +316,7 @@ void Outputs::write(Destination& destination, std::string_view text) {
   if (error != EPIPE)
     anyaccel::log(LogLevel::error, std::string("launch: the output of ranks cannot be written: ") +
                                        std::strerror(error));
-  // Its writers learn it as if they had written there themselves.
+  // Close the pipes, so that the ranks get an error as if they had written there themselves.
   for (auto& stream : streams_)
     if (stream->destination == &destination && stream->from >= 0) {
       ::close(stream->from);
@@ -366,7 +366,7 @@ bool Outputs::wait(int link, int also, int milliseconds) {
 
 void Outputs::finish() {
   for (auto& stream : streams_) {
-    // Nobody writes any more, so this ends.
+    // No process writes anymore, so this loop ends.
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;)
       read(*stream);
     close(*stream);

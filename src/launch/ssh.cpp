@@ -17,7 +17,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// ssh takes the first value that it is given, so these stand behind the user's.
+/// Limits on silence. ssh uses the first value of an option, so these come after the user's.
 std::vector<std::string> limits() {
   const int silence = silence_of_connections();
   if (silence == 0) return {};
@@ -27,7 +27,7 @@ std::vector<std::string> limits() {
           "-o", "ServerAliveCountMax=" + std::to_string(kQuestions)};
 }
 
-/// What runs a line of a host's shell there.
+/// Returns the command that runs a shell line on a host.
 std::vector<std::string> words_to_reach(const Options& options, const std::string& host,
                                         const std::string& command, PdshPipes pipes) {
   if (options.runner == Runner::pdsh) return pdsh_words(options, limits(), host, command, pipes);
