@@ -14,7 +14,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       .add_option("-n,--max-new-tokens", options.generate.max_new_tokens,
                   "Maximum number of tokens to generate")
       ->capture_default_str();
-  // Without one of these generation_config.json of the folder decides.
+  // The defaults of these options come from the folder's generation_config.json.
   command.add_option("--temperature", options.temperature,
                      "Sampling temperature; 0: greedy decoding [checkpoint's, or 1]");
   command.add_flag("--greedy", options.greedy, "The same as --temperature 0");

@@ -1,5 +1,5 @@
-// Copies the example backend under another name. The template is that example itself: it is built
-// and run by the tests.
+// Copies the example backend under another name. The template is the example itself, which the
+// tests build and run.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNewBackend = "new-backend";
-/// The template's own name; it occurs in no other meaning there.
+/// Name of the template's backend. The word has no other meaning in the template.
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
@@ -33,7 +33,7 @@ constexpr std::string_view kTemplate = "hostcard";
 void check_name(const std::string& name) {
   const bool letters = std::all_of(name.begin(), name.end(),
                                    [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-  // torch's device names have no digits; C++ keeps names with "__" for itself.
+  // torch's device names have no digits, and C++ reserves names that contain "__".
   if (!is_plugin_name(name) || !letters || name.back() == '_' ||
       name.find("__") != std::string::npos)
     fail("not a name for a backend", name,
@@ -62,7 +62,7 @@ fs::path find_template() {
                .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
 }
 
-/// "my_card" is "MyCard" in names of classes.
+/// Converts "my_card" to "MyCard".
 std::string class_name(const std::string& name) {
   std::string out;
   bool upper = true;
@@ -79,7 +79,7 @@ std::string renamed(std::string text, const std::string& name) {
          place = text.find(from, place + to.size()))
       text.replace(place, from.size(), to);
   };
-  // In this order: the new name may hold the template's.
+  // Use a placeholder, because the new name may contain the template's name.
   const std::string own(kTemplate);
   replace(class_name(own), "\x01");
   replace(own, name);
@@ -99,7 +99,7 @@ void copy_project(const fs::path& from, const fs::path& to, const std::string& n
   }
 }
 
-/// Complete or not at all: made aside, then put in place.
+/// Creates the project in a temporary folder and then moves it into place.
 void make_project(const fs::path& folder, const std::string& name) {
   const auto source = find_template();
   const fs::path whole = fs::absolute(folder).lexically_normal();
@@ -109,7 +109,7 @@ void make_project(const fs::path& folder, const std::string& name) {
     fs::create_directories(target.parent_path());
     copy_project(source, aside, name);
     if (fs::is_directory(target)) {
-      // An empty folder stays the one it is: a shell may stand in it.
+      // Keep an existing empty folder, because it may be a shell's current folder.
       for (const auto& entry : fs::directory_iterator(aside))
         fs::rename(entry.path(), target / entry.path().filename());
       fs::remove(aside);
@@ -151,7 +151,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   check_folder(folder);
   make_project(folder, name);
   auto prefix = fs::path(own_folder()).parent_path().string();
-  // A build tree has no package that other projects find.
+  // A build tree does not have a CMake package.
   if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
     prefix = "WHERE_ANYACCEL_IS_INSTALLED";
   std::printf(

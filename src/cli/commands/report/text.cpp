@@ -69,7 +69,7 @@ std::string bytes(const Json& value, const char* otherwise = "unknown") {
   return text.data();
 }
 
-/// "1 core", "2 cores".
+/// Returns a count with its noun: "1 core", "2 cores".
 std::string counted(const Json& number, const char* noun) {
   return number.dump() + " " + noun + (number == 1 ? "" : "s");
 }
@@ -103,7 +103,8 @@ void devices(Page& page, const Json& report) {
   page.table(rows);
 }
 
-/// One table for all devices when they agree, which they nearly always do.
+/// Prints one table for all devices with the data types of the first one, and one for each device
+/// that differs.
 void dtypes(Page& page, const Json& report) {
   const Json& list = report["devices"];
   for (std::size_t i = 0; i < list.size(); ++i) {
