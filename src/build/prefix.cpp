@@ -38,8 +38,8 @@ fs::path above_site_packages(const fs::path& path) {
   return {};
 }
 
-/// Returns the virtual environment whose Python runs this process; empty if there is none. Only the
-/// name in the command line tells, because the Python of a virtual environment is a link.
+/// Returns the virtual environment whose Python runs this process; empty if there is none. It is
+/// detected by the name in the command line, because the Python of a virtual environment is a link.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");
   fs::path program = command.substr(0, command.find('\0'));

@@ -20,7 +20,7 @@ constexpr const char* kWhere = "launch";
 struct Candidate {
   sdk::Traits traits;
   bool on_cores;
-  std::optional<sdk::Probe> probe;  ///< empty: only torch can tell
+  std::optional<sdk::Probe> probe;  ///< empty: only torch can detect devices
 };
 
 /// Built-in backends are probed only when needed, because some probes open a vendor's library.
