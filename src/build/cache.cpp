@@ -24,18 +24,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room";
+constexpr const char* kHint =
+    "set ANYACCEL_OP_CACHE to a folder of your own on a disk with free space";
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& what, int error = 0) {
   throw Error(ErrorCode::io, "op cache",
-              {.what = "the folder of built ops " + folder.string() + " " + what +
+              {.what = "the op cache " + folder.string() + " " + what +
                        (error == 0 ? "" : std::string(": ") + std::strerror(error)),
                .hint = kHint});
 }
 
 void make_folder(const fs::path& folder, const fs::path& cache) {
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return;
-  fail(cache, "cannot be made", errno);
+  fail(cache, "cannot be created", errno);
 }
 
 /// Like make_folder(), but also creates missing parents. All have mode 0700 at most, regardless of

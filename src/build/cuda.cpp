@@ -36,18 +36,19 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
   if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
       torch.cuda == major_of(release))
     return {};
-  const auto both = "nvcc is of CUDA " + release + ", LibTorch of CUDA " + torch.cuda;
+  const auto both = "nvcc has CUDA " + release + ", but LibTorch has CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
-    log_once(LogLevel::info, "cuda minor", both + ": they fit together, within one major version");
+    log_once(LogLevel::info, "cuda minor",
+             both + ": compatible, because the major versions are equal");
     return {};
   }
   if (env_flag("DS_SKIP_CUDA_CHECK")) {
     log_once(LogLevel::warning, "cuda major",
-             both + "; DS_SKIP_CUDA_CHECK says to build all the same");
+             both + ": building anyway because of DS_SKIP_CUDA_CHECK");
     return {};
   }
-  return both + ": their major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
-         major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build all the same";
+  return both + ": the major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
+         major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build anyway";
 }
 
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags) {

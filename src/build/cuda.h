@@ -22,7 +22,7 @@ std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_iden
 std::string no_cuda_in(const LibTorch& torch);
 
 /// Converts the description's flags for all sources, which are meant for the host compiler, to
-/// flags for nvcc. Those that nvcc does not accept itself are wrapped in -Xcompiler.
+/// flags for nvcc. Flags that nvcc does not accept itself are wrapped in -Xcompiler.
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags);
 
 }  // namespace anyaccel::build

@@ -57,7 +57,7 @@ std::string to_repeat(const Plan& plan) {
 /// Returns the evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
   if (const auto line = full_disk_line(said); !line.empty())
-    return "the compiler said " + quoted_text(line, 500);
+    return "the compiler printed " + quoted_text(line, 500);
   const int error = write_error(folder, 1 << 16);
   if (error == ENOSPC || error == EDQUOT) return std::strerror(error);
   std::error_code ignored;
@@ -78,8 +78,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
-  const auto how = status > 128 ? "was ended by signal " + std::to_string(status - 128)
-                                : "ended with " + std::to_string(status);
+  const auto how = status > 128 ? "was killed by signal " + std::to_string(status - 128)
+                                : "exited with code " + std::to_string(status);
   const auto folder = job.made.parent_path();
   if (const auto why = full_disk(folder, status, said); !why.empty()) {
     const auto room = fs::space(folder, error);
@@ -91,12 +91,12 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
                         : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
                  " in " + folder.parent_path().string(),
          .hint = "free space there, or set ANYACCEL_OP_CACHE to a folder of your own on a disk "
-                 "with space"});
+                 "with free space"});
   }
   throw Error(ErrorCode::build_failed, "OpBuilder::load",
-              {.what = job.what + " failed: the compiler " + how + " and said:\n" +
+              {.what = job.what + " failed: the compiler " + how + " and printed:\n" +
                        (said.empty() ? "(no output)" : printable_text(said, kMaxShown)) +
-                       (said.ends_with('\n') ? "" : "\n") + "to repeat it:\n  " + repeat});
+                       (said.ends_with('\n') ? "" : "\n") + "to reproduce it:\n  " + repeat});
 }
 
 }  // namespace

@@ -128,10 +128,9 @@ std::string external_change(const std::vector<ExternalFile>& files, const Descri
     const fs::path path =
         in_prefix ? fs::path(prefix) / file.path.substr(variable.size()) : fs::path(file.path);
     const auto now = look_at(path);
-    if (!now) return path.string() + " is gone, which it was made from";
+    if (!now) return path.string() + " was used in the build, but is missing";
     if (now->bytes == file.bytes && now->time == file.time) continue;
-    if (digest_of(path) != file.digest)
-      return path.string() + " is another one than it was made from";
+    if (digest_of(path) != file.digest) return path.string() + " has changed since the build";
   }
   return {};
 }

@@ -69,7 +69,7 @@ class Scanner {
     const auto text = try_read_file(path);
     if (!text)
       throw Error(ErrorCode::not_found, "op builders",
-                  {.what = "the source " + path.string() + " is not there"});
+                  {.what = "the source " + path.string() + " does not exist"});
     files_[path] = sha256(*text);
     for (const auto& name : included(*text)) {
       std::error_code error;
@@ -142,7 +142,7 @@ std::string checked_arch(const std::string& text) {
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
     fail("not an instruction set", text,
-         "a name that -march knows, not native: for example x86-64-v3");
+         "a name for -march other than native, for example x86-64-v3");
   return text;
 }
 
@@ -164,7 +164,8 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
         (digits == std::string::npos ||
          (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
     if (!good)
-      fail("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
+      fail("not a CUDA architecture", word,
+           "architectures separated by ;, for example 80;9.0a;9.0+PTX");
     number += ptx ? "+PTX" : "";
     if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
     word.clear();

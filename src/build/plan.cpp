@@ -22,7 +22,7 @@ void require_safe_for_nvcc(const std::vector<std::string>& command) {
     if (!is_safe_for_nvcc(word))
       throw Error(
           ErrorCode::unavailable, "op builders",
-          {.what = "nvcc cannot compile with the word " + quoted_text(word) +
+          {.what = "nvcc cannot compile with the argument " + quoted_text(word) +
                    ": its shell expands $ and backquotes; use folders without these characters"});
 }
 

@@ -46,13 +46,13 @@ struct Pipe {
   int to = -1;
   Pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail("no pipe", errno);
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("cannot create a pipe", errno);
     from = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
     to = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     const int error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    if (from < 0 || to < 0) close_both(), fail("no pipe", error);
+    if (from < 0 || to < 0) close_both(), fail("cannot create a pipe", error);
   }
   ~Pipe() { close_both(); }
   Pipe(const Pipe&) = delete;
@@ -170,7 +170,7 @@ ProgramOutput::ProgramOutput() {
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
-  if (descriptor_ < 0) fail("no memory for the compiler's messages", error);
+  if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
   // Sealed at its full size, so that endless writes fail.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
@@ -214,7 +214,7 @@ Outcome run_program(const std::vector<std::string>& command,
       pollfd both[] = {{open ? output.from : -1, POLLIN, 0},
                        {reported ? -1 : report.from, POLLIN, 0}};
       const int ready = ::poll(both, 2, 100);
-      if (ready < 0 && errno != EINTR) fail("no answer from " + command[0], errno);
+      if (ready < 0 && errno != EINTR) fail("cannot read the output of " + command[0], errno);
       throw_if_interrupted("OpBuilder::load");
       if (waiting) waiting();
       if (ready <= 0 && !reported && is_gone(process))
@@ -233,8 +233,7 @@ Outcome run_program(const std::vector<std::string>& command,
   reap(process);
   const auto status = status_in(text);
   if (!status)
-    throw Error(ErrorCode::interrupted, "op builders",
-                {.what = command[0] + " was ended from outside"});
+    throw Error(ErrorCode::interrupted, "op builders", {.what = command[0] + " was killed"});
   out.status = *status;
   return out;
 }
@@ -279,7 +278,7 @@ ProcessGroup::Ended ProcessGroup::end(std::vector<Running>::iterator one, bool l
   if (!status && !lost) return {};
   if (!status)
     throw Error(ErrorCode::interrupted, "op builders",
-                {.what = "the processes of the build were ended from outside"});
+                {.what = "the processes of the build were killed"});
   const Ended out{one->process, *status};
   ::close(one->report);
   reap(one->process);

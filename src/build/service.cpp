@@ -98,9 +98,9 @@ std::string difference(const Manifest& manifest, const Key& key) {
     const bool long_text = name.starts_with("file ");
     out += (out.empty() ? "" : "; ") + name + " differs";
     if (!long_text && place != theirs.end())
-      out += ": " + place->second + " there, " + value + " here";
+      out += " (" + place->second + " instead of " + value + ")";
   }
-  return out.empty() ? "a file of it is gone" : out;
+  return out.empty() ? "a file that it was built from is missing" : out;
 }
 
 /// Holds `library` if it is complete and its external files are unchanged. Otherwise returns
@@ -141,7 +141,7 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
     std::string problem;
     auto held = hold_right(op, folder / library_name(op.description), key.content, true, problem);
     if (held && held->manifest.content != key.content)
-      problem = "it was built for something else: " + difference(held->manifest, key);
+      problem = "it was built differently: " + difference(held->manifest, key);
     if (held && problem.empty()) return Found{std::move(*held), Origin::prebuilt};
     if (problem.empty()) continue;
     log_once(LogLevel::info, "prebuilt " + op.description.name,
@@ -158,7 +158,7 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   const auto folder = cache.entry(entry_name(op, key));
   std::string problem;
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
-  if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
+  if (held && held->manifest.key != key.key) problem = "its manifest belongs to another library";
   if (!problem.empty()) {
     log_once(LogLevel::warning, folder.string(),
              op.description.name + " is built again: " + problem);
@@ -191,9 +191,9 @@ std::string questions_failed(const Op& op, const Settings& settings,
     // The compiler writes its temporary files to TMPDIR.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") +
-             " is full: the compiler said " + quoted_text(full);
+             " is full: the compiler printed " + quoted_text(full);
     if (answer.status != 0)
-      return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
+      return question.what + " is missing" + (question.hint.empty() ? "" : "; " + question.hint);
     const std::lock_guard lock(*mutex);
     answered->insert(question.command);
   }
@@ -212,7 +212,8 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings,
               const std::optional<LibTorch>& torch, const Tools& tools, const Key& key) {
   const auto out = folder / "out";
   if (::mkdir(out.c_str(), 0700) != 0)
-    throw fs::filesystem_error("cannot make", out, std::error_code(errno, std::generic_category()));
+    throw fs::filesystem_error("cannot create", out,
+                               std::error_code(errno, std::generic_category()));
   auto plan =
       make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, folder);
   execute(plan, op.description.name,
@@ -256,7 +257,9 @@ Found build_locked(const Op& op, const Settings& settings, const std::optional<L
   auto found = find_cached(op, settings, key, unused, Use::counts);
   if (!found)
     throw Error(ErrorCode::io, "op cache",
-                {.what = "what was built vanished from " + cache.folder().string()});
+                {.what = "the new library of " + op.description.name + " is missing from " +
+                         cache.folder().string(),
+                 .hint = "check whether another program removes files there"});
   found->origin = Origin::built;
   return std::move(*found);
 }
@@ -299,7 +302,7 @@ Found find_or_build(const Op& op, const Settings& settings) try {
 } catch (const fs::filesystem_error& error) {
   throw Error(ErrorCode::io, "op cache",
               {.what = error.what(),
-               .hint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+               .hint = "set ANYACCEL_OP_CACHE to a folder of your own on a disk with free space"});
 }
 
 Compatibility check(const Op& op, const Settings& settings) noexcept try {

@@ -54,10 +54,10 @@ std::string find_compiler(const std::string& wanted) {
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = from + " is more than one program's name",
+                  {.what = from + " has more than one word",
                    .got = "'" + named + "'",
-                   .want = "a program or path, or `ccache` and one",
-                   .hint = "put flags into a script of your own"});
+                   .want = "the name or path of a program, optionally after `ccache`",
+                   .hint = "put flags into a wrapper script"});
   }
   if (!named.empty()) {
     auto found = find_tool(named);
@@ -65,14 +65,14 @@ std::string find_compiler(const std::string& wanted) {
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the C++ compiler " + named + " is not there",
+                {.what = "the C++ compiler " + named + " was not found",
                  .hint = wanted.empty() ? "set CXX to a C++20 compiler"
-                                        : "install it; the op's description asks for it"});
+                                        : "install it; the op's description requires it"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (auto found = find_tool(name)) return *found;
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "there is no C++ compiler",
+              {.what = "no C++ compiler was found",
                .got = "no c++, g++ or clang++ in PATH",
                .hint = "install one, or set CXX"});
 }
@@ -81,7 +81,8 @@ std::string find_nvcc() {
   if (const auto named = env("NVCC")) {
     if (auto found = find_tool(*named)) return *found;
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "NVCC names " + *named + ", which is not there"});
+                {.what = "NVCC names " + *named + ", which was not found",
+                 .hint = "set NVCC to the path of nvcc, or unset it"});
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const auto home = env(variable))
@@ -89,7 +90,7 @@ std::string find_nvcc() {
   for (const char* name : {"nvcc", "/usr/local/cuda/bin/nvcc"})
     if (auto found = find_tool(name)) return *found;
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "this op has CUDA sources and there is no nvcc",
+              {.what = "this op has CUDA sources, but nvcc was not found",
                .hint = "install the CUDA toolkit, or set CUDA_HOME"});
 }
 
@@ -99,7 +100,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   const auto real = fs::canonical(path, error);
   if (error || ::stat(real.c_str(), &info) != 0)
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the compiler " + path + " is not there"});
+                {.what = "the compiler " + path + " does not exist"});
   const auto stamp = path + "\n" + real.string() + "\n" + std::to_string(info.st_size) + "\n" +
                      std::to_string(info.st_mtim.tv_sec) + "." +
                      std::to_string(info.st_mtim.tv_nsec);
@@ -111,7 +112,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
     return kept->substr(stamp.size() + 2);
   Progress progress("the compiler");
   const auto said = run_program({path, "--version"}, build_environment(),
-                                [&] { progress.work_on("asking " + path + " for its version"); });
+                                [&] { progress.work_on("checking the version of " + path); });
   if (said.status != 0)
     throw Error(ErrorCode::unavailable, "op builders",
                 {.what = "the compiler " + path + " does not run",
