@@ -324,7 +324,7 @@ Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors,
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::unavailable, "launch",
-                {.what = std::string("no socket: ") + std::strerror(errno)});
+                {.what = std::string("cannot create a socket: ") + std::strerror(errno)});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto signals = SignalSettings::current();
   const pid_t self = ::getpid(), group = ::getpgrp();
@@ -343,7 +343,7 @@ Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors,
   if (process_ > 0) return;
   ::close(link_);
   throw Error(ErrorCode::unavailable, "launch",
-              {.what = std::string("no process can be started: ") + std::strerror(error)});
+              {.what = std::string("cannot start a process: ") + std::strerror(error)});
 }
 
 Guard::~Guard() {

@@ -191,13 +191,13 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
     sort_slots(asked.slots);
     const auto found = index.find(asked.name);
     if (found == index.end())
-      fail(std::string(keep ? "--include" : "--exclude") + " names a host that is not there",
+      fail(std::string(keep ? "--include" : "--exclude") + " names an unknown host",
            "'" + asked.name + "'",
-           hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
+           hosts.size() == 1 ? "'" + hosts.front().name + "'" : "a host from the host file");
     const auto& there = hosts[found->second].slots;
     for (const auto& slot : asked.slots)
       if (std::find(there.begin(), there.end(), slot) == there.end())
-        fail("host " + asked.name + " has no slot of this name", "'" + slot + "'",
+        fail("host " + asked.name + " does not have this slot", "'" + slot + "'",
              "one of " + joined(there));
     auto& left = out[found->second].slots;
     if (keep)
@@ -212,15 +212,15 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
   std::erase_if(out, has_no_slot);
   if (out.empty())
     fail(keep ? "--include names hosts without slots" : "--exclude leaves no slot",
-         "'" + std::string(keep ? include : exclude) + "'", "a slot that stays");
+         "'" + std::string(keep ? include : exclude) + "'", "at least one remaining slot");
   return out;
 }
 
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
   if (static_cast<std::size_t>(count) > hosts.size())
-    fail("--num_nodes is more than there are hosts", std::to_string(count),
-         std::to_string(hosts.size()) + " at most",
-         hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
+    fail("--num_nodes exceeds the number of hosts", std::to_string(count),
+         "at most " + std::to_string(hosts.size()),
+         hosts.size() == 1 ? "pass a host file with more hosts (--hostfile)" : "");
   hosts.resize(static_cast<std::size_t>(count));
   return hosts;
 }
@@ -234,7 +234,7 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
       host.slots = numbered_slots(count);
     else
       fail("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
-           std::to_string(host.slots.size()) + " at most",
+           "at most " + std::to_string(host.slots.size()),
            fewer == FewerSlots::fail_unless_oversubscribed
                ? "add slots to the host file, or pass --oversubscribe"
                : "");

@@ -92,8 +92,9 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
   } else {
     if (python.empty() && options.venv_script.empty())
       throw Error(ErrorCode::not_found, kWhere,
-                  {.what = "there is no Python to run " + options.program + " with",
-                   .got = "neither python3 nor python in PATH"});
+                  {.what = "no Python was found to run " + options.program,
+                   .got = "neither python3 nor python in PATH",
+                   .hint = "install Python, or add its folder to PATH"});
     out.insert(out.end(), {options.venv_script.empty() ? python : "python", "-u"});
     if (options.module) out.emplace_back("-m");
     out.push_back(options.program);
@@ -154,19 +155,20 @@ void check_program(const Options& options) {
     if (!options.venv_script.empty() && !here) return;
     throw Error(
         ErrorCode::not_found, kWhere,
-        {.what = "there is no program '" + options.program + "' in PATH",
-         .hint = here ? "write ./" + options.program + " for the file of this folder" : ""});
+        {.what = "the program '" + options.program + "' is not in PATH",
+         .hint = here ? "write ./" + options.program + " to run the file in this folder" : ""});
   }
   if (::access(path.c_str(), F_OK) != 0)
-    throw Error(ErrorCode::not_found, kWhere, {.what = "there is no file " + path});
+    throw Error(ErrorCode::not_found, kWhere, {.what = "the file " + path + " does not exist"});
   if (std::filesystem::is_directory(path))
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = path + " is a folder and no program"});
+                {.what = path + " is a folder, not a program"});
   if (!python && ::access(path.c_str(), X_OK) != 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = path + " may not be executed",
-                 .hint = "chmod +x it, or write `python3 " + path +
-                         "` or --module for Python without .py in its name"});
+                {.what = path + " is not executable",
+                 .hint = "run `chmod +x` on it; for a Python program whose name does not end in "
+                         ".py, write `python3 " +
+                         path + "` or pass --module"});
 }
 
 }  // namespace anyaccel::launch

@@ -77,7 +77,7 @@ bool choose_host(const Options& options, JobInput& input) {
   if (options.no_ssh) {
     if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
       throw Error(ErrorCode::invalid_argument, kWhere,
-                  {.what = "--no_ssh wants to know which host this is",
+                  {.what = "--no_ssh requires the index of this host",
                    .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank)
                                             : "no --node_rank",
                    .want = "--node_rank from 0 to " + std::to_string(input.hosts.size() - 1)});
@@ -108,7 +108,7 @@ Job plan_all_hosts(Options options, JobInput input) {
   }
   if (input.hosts.size() > 1)
     out.notes.emplace_back(
-        "each host plans with its own topology and devices; here all are shown as this machine");
+        "each host plans with its own topology and devices; this plan uses those of this machine");
   return out;
 }
 
@@ -132,7 +132,8 @@ void check_address(const Options& options, const JobInput& input) {
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "other hosts cannot reach the first one by this name",
                .got = "'" + first + "'",
-               .hint = "give --master_addr, or its name for others in the host file"});
+               .hint = "pass --master_addr, or use a name in the host file that all hosts can "
+                       "resolve"});
 }
 
 void show_runner(Job& job, const Options& options, const JobInput& input,
@@ -166,8 +167,8 @@ int free_port() {
     if (bound) return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
   }
   throw Error(ErrorCode::unavailable, kWhere,
-              {.what = std::string("no free port can be found: ") + std::strerror(errno),
-               .hint = "give one with --master_port"});
+              {.what = std::string("no free port was found: ") + std::strerror(errno),
+               .hint = "pass one with --master_port"});
 }
 
 Launch make_launch(const Options& options, const std::string& program) {

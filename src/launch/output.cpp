@@ -149,7 +149,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
-                {.what = "the folder of --enable_each_rank_log cannot be made",
+                {.what = "the folder of --enable_each_rank_log cannot be created",
                  .got = folder + ": " + (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
@@ -173,7 +173,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
       out.clear();
       if (reason == EEXIST && attempt < 1000) break;
       throw Error(ErrorCode::io, "launch",
-                  {.what = "a rank's log file cannot be made",
+                  {.what = "a rank's log file cannot be created",
                    .got = folder + ": " + std::strerror(reason)});
     }
     if (!out.empty() || ranks.empty()) return out;
@@ -227,7 +227,8 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
     if (terminal) copy_size(STDOUT_FILENO, ends[0]);
     if (!terminal && ::pipe2(ends, O_CLOEXEC) != 0)
       throw Error(ErrorCode::unavailable, "launch",
-                  {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
+                  {.what = std::string("cannot create a pipe for a rank's output: ") +
+                           std::strerror(errno)});
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     streams_.push_back(
         std::make_unique<Stream>(Stream{ends[0], rank, ranks[rank], tail, streams_.size(), to}));

@@ -48,9 +48,9 @@ std::vector<std::string> pdsh_words(const Options& options,
                                     PdshPipes pipes) {
   if (host.find_first_of("[](),^/*?%") != std::string::npos)
     throw Error(ErrorCode::invalid_argument, "launch",
-                {.what = "this host's name would be a pattern to pdsh",
+                {.what = "pdsh would treat this host name as a pattern",
                  .got = "'" + host + "'",
-                 .want = "a plain name"});
+                 .want = "a name without pattern characters"});
   const auto own = split_words(options.runner_arguments);
   const bool user =
       std::any_of(own.begin(), own.end(), [](const auto& word) { return word.starts_with("-l"); });
@@ -84,7 +84,7 @@ std::vector<std::string> pdsh_words(const Options& options,
 void check_pdsh() {
   if (find_program("pdsh")) return;
   throw Error(ErrorCode::not_found, "launch",
-              {.what = "--launcher pdsh wants the program pdsh, which is not in PATH",
+              {.what = "--launcher pdsh requires the program pdsh, which is not in PATH",
                .hint = "install it (Debian: apt-get install pdsh), or use --launcher ssh"});
 }
 

@@ -61,7 +61,7 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
   for (const std::size_t core : cores.all)
     if (!placed.contains(cores.places[core].node)) rest.push_back(core);
   if (rest.size() < others.size()) {
-    notes.emplace_back("Ranks are not bound next to their devices: the cores there are too few.");
+    notes.emplace_back("Ranks are not bound next to their devices: there are too few cores.");
     return {};
   }
   std::vector<CoreIndices> shares(static_cast<std::size_t>(ranks));
@@ -74,7 +74,7 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
     for (std::size_t i = 0; i < others.size(); ++i) shares[others[i]] = std::move(dealt[i]);
   } else if (!rest.empty()) {
     notes.push_back(count_of(rest.size(), "core") +
-                    " on NUMA nodes without a rank's device stay free.");
+                    " on NUMA nodes without a rank's device stay unused.");
   }
   return shares;
 }
@@ -104,7 +104,8 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
 }
 
 [[noreturn]] void fail(int ranks, std::size_t free, int reserved) {
-  const auto beside = reserved > 0 ? " beside " + std::to_string(reserved) + " reserved" : "";
+  const auto beside =
+      reserved > 0 ? " in addition to " + std::to_string(reserved) + " reserved" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "too many ranks for the cores",
                .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " +
@@ -135,7 +136,7 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
   const int ranks = options.ranks == 0 ? default_ranks(cores, free) : options.ranks;
   if (ranks < 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "a number of ranks below 0", .got = std::to_string(ranks)});
+                {.what = "the number of ranks is negative", .got = std::to_string(ranks)});
   const bool too_many = static_cast<std::size_t>(ranks) > free;
   const bool matters = options.bind || options.compute_on_cores;
   const bool allowed =

@@ -43,13 +43,13 @@ void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares,
     notes.push_back(shares.size() < nodes
                         ? "Fewer ranks (" + std::to_string(shares.size()) + ") than NUMA nodes (" +
                               std::to_string(nodes) + "): " + have + "."
-                        : "So that no rank has less than half of an even part, " + have +
+                        : "So that no rank has less than half of an even share, " + have +
                               " NUMA nodes.");
   }
   if (most->size() > least->size() + 1)
     notes.push_back("Ranks have " + std::to_string(least->size()) + " to " +
                     count_of(most->size(), "core") +
-                    (over.empty() ? ": none has cores on two NUMA nodes." : "."));
+                    (over.empty() ? ", so that none has cores on two NUMA nodes." : "."));
 }
 
 }  // namespace

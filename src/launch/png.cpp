@@ -52,7 +52,7 @@ struct Cairo {
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
-                {.what = "a PNG needs cairo, which cannot be opened",
+                {.what = "a PNG requires cairo, which cannot be opened",
                  .got = reason,
                  .hint = "install libcairo2 (Debian) or cairo, or write an .svg"});
   }
@@ -61,7 +61,7 @@ struct Cairo {
     if (result == CAIRO_STATUS_SUCCESS) return;
     throw Error(result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io,
                 "topology",
-                {.what = "the picture cannot be made a PNG",
+                {.what = "cannot write the picture as a PNG",
                  .got = status_to_string(result),
                  .hint = "write an .svg"});
   }

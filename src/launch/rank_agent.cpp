@@ -106,11 +106,10 @@ Place place_of(Runner runner,
     int value = -1;
     if (text) std::from_chars(text->data(), text->data() + text->size(), value);
     if (value >= 0) return value;
-    throw Error(
-        ErrorCode::unavailable, kWhere,
-        {.what = std::string("a process of ") + to_string(runner) + " is not told its place",
-         .got = std::string(name) + (text ? "=" + *text : " is not set"),
-         .want = "a number"});
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = std::string(to_string(runner)) + " did not tell a process its rank",
+                 .got = std::string(name) + (text ? "=" + *text : " is not set"),
+                 .want = "a number"});
   };
   const char* first = nullptr;
   for (const auto& names : kNames) {
@@ -147,14 +146,13 @@ std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner r
   };
   throw Error(
       ErrorCode::invalid_argument, kWhere,
-      {.what = std::string(to_string(runner)) + " has put ranks elsewhere than planned",
+      {.what = std::string(to_string(runner)) + " placed ranks differently than planned",
        .got =
            text(place.rank, place.world_size, place.local_rank, place.local_size.value_or(slots)),
        .want = found
                    ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
                    : std::to_string(size) + " ranks",
-       .hint =
-           "leave what places processes out of --launcher_args; name each host once, by one name"});
+       .hint = "omit options that place processes from --launcher_args, and list each host once"});
 }
 
 Options rank_options(Runner runner) {
@@ -162,7 +160,7 @@ Options rank_options(Runner runner) {
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
                 {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
-                 .hint = "leave what chooses variables out of --launcher_args"});
+                 .hint = "omit options that select variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);
   std::vector<const char*> pointers;
@@ -172,7 +170,7 @@ Options rank_options(Runner runner) {
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "this host has not the folder of the launcher",
+                {.what = "this host does not have the launcher's folder",
                  .got = options.folder + ": " + std::strerror(errno)});
   const auto place = place_of(runner, env);
   options.node_rank = static_cast<int>(host_of(parse_hosts(options.world), place, runner));

@@ -56,7 +56,7 @@ void become_rank(const JobRank& rank, const std::vector<std::string>& unset,
   if (path) ::execv(path->c_str(), words.data());
   const int error = errno;
   std::string text = name + "cannot run " + rank.command.front() + ": " + std::strerror(error);
-  if (error == ENOEXEC) text += " (a script's first line names its interpreter, as #!/bin/sh)";
+  if (error == ENOEXEC) text += " (a script needs a first line such as #!/bin/sh)";
   log(LogLevel::error, text);
   ::_exit(error == ENOENT ? 127 : 126);
 }

@@ -166,7 +166,7 @@ class PidFile {
       throw Error(ErrorCode::io, "launch",
                   {.what = "the file of --save_pid cannot be written",
                    .got = path_ + ": " + std::strerror(error),
-                   .hint = error == EEXIST ? "remove it: its launcher is gone" : ""});
+                   .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
     // Standard output belongs to the ranks.
     log(LogLevel::info,
@@ -258,8 +258,8 @@ int run_job(const Job& job, const RunSettings& settings) {
     const auto missing = start_timeout.missing(outputs.ranks_started(), StartTimeout::Clock::now());
     if (!missing.empty() && got_signal == 0 && !failure) {
       log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing +
-                               ", and no other rank for " + std::to_string(job.start_limit) +
-                               " s (ANYACCEL_LAUNCH_SILENCE)");
+                               ", and no other rank has started for " +
+                               std::to_string(job.start_limit) + " s (ANYACCEL_LAUNCH_SILENCE)");
       gave_up = before_signal = true;
       Guard::forward(guard.link(), SIGTERM, false);
     }
@@ -282,12 +282,12 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error,
-              "launch: " + std::to_string(message->status) + " processes of ranks cannot be ended");
+          log(LogLevel::error, "launch: " + std::to_string(message->status) +
+                                   " processes of ranks cannot be killed");
         break;
       case GuardMessage::left_behind:
         log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
-                                   " processes that they left behind were ended too");
+                                   " processes that they left behind were ended");
         break;
       default:
         failure = message;

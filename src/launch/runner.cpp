@@ -180,17 +180,18 @@ void check_runner(const Options& options, const std::string& runner_program) {
     std::string names;
     for (const char* name : one.programs) names.append(names.empty() ? "" : ", ").append(name);
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "--launcher " + std::string(to_string(one.runner)) + " is not here",
-                 .got = "none of " + names + " in PATH is it",
-                 .hint = std::string("install ") + one.install + ", or put its folder into PATH"});
+                {.what = "the program of --launcher " + std::string(to_string(one.runner)) +
+                         " was not found",
+                 .got = "no matching " + names + " in PATH",
+                 .hint = std::string("install ") + one.install + ", or add its folder to PATH"});
   }
   const auto words = split_words(options.runner_arguments);
   const bool allowed = (env("OMPI_ALLOW_RUN_AS_ROOT") && env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) ||
                        std::find(words.begin(), words.end(), "--allow-run-as-root") != words.end();
   if (one.runner == Runner::openmpi && ::geteuid() == 0 && !allowed)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "Open MPI does not run as root unless it is told to",
-                 .hint = "run as another user, or give --launcher_args=--allow-run-as-root"});
+                {.what = "Open MPI refuses to run as root",
+                 .hint = "run as another user, or pass --launcher_args=--allow-run-as-root"});
 }
 
 Job runner_job(const Options& options, const JobInput& input, const std::string& program,
@@ -227,8 +228,8 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   }
   if (options.ssh_port && one.runner == Runner::slurm)
     throw Error(ErrorCode::unsupported, kWhere,
-                {.what = "--ssh_port has no meaning with --launcher slurm",
-                 .hint = "leave it out: srun uses no ssh"});
+                {.what = "--ssh_port cannot be used with --launcher slurm",
+                 .hint = "omit it: srun does not use ssh"});
 
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};
