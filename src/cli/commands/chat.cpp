@@ -31,7 +31,7 @@ llm::ChatTemplate load_template(const std::string& folder) {
               {.what = "the model has no chat template",
                .got = folder,
                .want = "chat_template.jinja, or \"chat_template\" in tokenizer_config.json",
-               .hint = "use anyaccel generate"});
+               .hint = "use `anyaccel generate`"});
 }
 
 /// Returns the template variables of a line of --render, which may also be a list of messages.
@@ -83,7 +83,7 @@ class Conversation {
     std::cout << std::endl;
     if (result.finish == llm::FinishReason::context) {
       std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
-                << " tokens is full; /reset forgets the conversation\n";
+                << " tokens is full; /reset clears the conversation\n";
     }
     messages.push_back({.role = "assistant", .content = result.text});
     messages_ = std::move(messages);
@@ -103,7 +103,8 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   if (!arguments.render.empty()) return render_lines(arguments);
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
-  if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
+  if (terminal)
+    std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop the answer\n";
   // On a terminal, Ctrl-C ends the answer without a time limit and is ignored at the prompt. A
   // second Ctrl-C ends the program.
   std::optional<llm::StopSignal> stop;
@@ -141,9 +142,8 @@ void add_chat(CLI::App& command, Context& context) {
   command.add_option("--system", a.system, "System prompt");
   command
       .add_option("--render", a.render,
-                  "Print what the chat template makes of each line of this file (-: standard "
-                  "input), a JSON list of "
-                  "messages or an object of template variables, and exit")
+                  "Apply the chat template to each line of this file (-: standard input), a JSON "
+                  "list of messages or an object of template variables, print the texts and exit")
       ->type_name("FILE");
   command.callback([arguments, &context] { run_chat(*arguments, context); });
 }

@@ -90,7 +90,7 @@ void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& c
 void run_many(const Run& run, Context& context) {
   if (run.arguments.parallel.self_check) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--self-check looks at one prompt",
+                {.what = "--self-check requires a single prompt",
                  .got = "--prompts",
                  .want = "--prompt or --prompt-ids"});
   }
@@ -169,7 +169,7 @@ void add_generate(CLI::App& command, Context& context) {
   ids->excludes(prompt);
   auto* prompts = command.add_option(
       "--prompts", a.prompts,
-      "File of prompts (-: standard input): a text per line, or a line of JSON with "
+      "File of prompts (-: standard input): each line is a text, or a JSON object with "
       "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
   command

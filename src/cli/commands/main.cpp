@@ -100,6 +100,6 @@ extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* a
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
   } catch (...) {
-    return fail("[anyaccel] an exception that is not a std::exception came from a library");
+    return fail("[anyaccel] a library threw an exception that is not a std::exception");
   }
 }

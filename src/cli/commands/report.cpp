@@ -27,7 +27,7 @@ void add_report(CLI::App& command, Context& context) {
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "Print one JSON object, for programs");
   command.footer(
-      "Exit code: 0 when an accelerator was chosen, 1 when none can be (the report says why).");
+      "Exit code: 0 if an accelerator was chosen, 1 if none can be (the report has the reason).");
   command.callback([json, &context] {
     const Json report = collect_report();
     // Replace invalid UTF-8, which names and paths of the machine may contain.

@@ -134,7 +134,7 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
 void print_result(const TrainResult& r, const TrainInfo& info) {
   const std::string out = info.options.out.string();
   if (r.losses.empty())
-    std::printf("nothing left to do: the run was done after %lld steps\n",
+    std::printf("nothing to do: the run was already complete after %lld steps\n",
                 static_cast<long long>(r.steps));
   else
     std::printf(
@@ -149,7 +149,7 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   }
   std::printf("checkpoint in %s\n", out.c_str());
   if (r.interrupted)
-    std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
+    std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
 /// Options that determine the run. --resume uses the saved run's values, and a given value must be
@@ -215,7 +215,7 @@ void add_model_options(RunOptions& run) {
       "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
-      "Width of the feed-forward part", group);
+      "Width of the feed-forward network", group);
   run.add(
       "--context", [](auto& o) -> auto& { return o.model.max_positions; },
       "Context length in tokens", group);
@@ -230,7 +230,7 @@ void add_model_options(RunOptions& run) {
       "Standard deviation of the initial weights", group);
   run.add(
       "--tie-embeddings", [](auto& o) -> auto& { return o.model.tie_word_embeddings; },
-      "Share one matrix between embedding and head", group);
+      "Share the embedding matrix with the output head", group);
 }
 
 c10::ScalarType training_dtype(const std::string& text) {
@@ -238,7 +238,7 @@ c10::ScalarType training_dtype(const std::string& text) {
                                          "bfloat16", "fp16",    "float16", "half"};
   if (std::find(good.begin(), good.end(), text) == good.end()) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option dtype is out of range",
+                {.what = "unsupported --dtype for training",
                  .got = quoted_text(text),
                  .want = "fp32, bf16 or fp16"});
   }
@@ -254,7 +254,7 @@ void add_run_options(RunOptions& run) {
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
       "--warmup", [](auto& o) -> auto& { return o.warmup; },
-      "Fraction of the run in which the learning rate rises", group);
+      "Fraction of the run with a rising learning rate", group);
   run.add(
       "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
   run.add(
@@ -263,8 +263,8 @@ void add_run_options(RunOptions& run) {
   run.add(
       "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
   run.add(
-      "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer",
-      group);
+      "--dropout", [](auto& o) -> auto& { return o.dropout; },
+      "Dropout after the attention and the feed-forward network of each layer", group);
 }
 
 }  // namespace

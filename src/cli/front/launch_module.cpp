@@ -68,7 +68,7 @@ int run_in_module(const char* name, int argc, const char* const* argv) {
   const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
   if (main == nullptr)
     throw Error(ErrorCode::version_mismatch, argv[1],
-                {.what = file + " is not of this AnyAccel",
+                {.what = file + " does not belong to this version of AnyAccel",
                  .got = ::dlerror(),
                  .hint = "install AnyAccel again"});
   return main(argc, argv);

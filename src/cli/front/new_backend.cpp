@@ -36,9 +36,10 @@ void check_name(const std::string& name) {
   // torch's device names have no digits, and C++ reserves names that contain "__".
   if (!is_plugin_name(name) || !letters || name.back() == '_' ||
       name.find("__") != std::string::npos)
-    fail("not a name for a backend", name,
+    fail("not a valid backend name", name,
          "2 to 32 of a-z, with single '_' inside, for example mycard");
-  if (is_reserved_name(name)) fail("this name is AnyAccel's own or torch's", name, "another one");
+  if (is_reserved_name(name))
+    fail("this name is reserved by AnyAccel or torch", name, "another name");
 }
 
 void check_folder(const fs::path& folder) {
@@ -57,7 +58,7 @@ fs::path find_template() {
       fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
   throw Error(ErrorCode::not_found, kNewBackend,
-              {.what = "the project that is to be copied is not there",
+              {.what = "the template of the project is missing",
                .got = "nothing in " + folder.string(),
                .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
 }
@@ -132,15 +133,14 @@ void make_project(const fs::path& folder, const std::string& name) {
 
 int run_new_backend(std::span<const char* const> arguments) {
   const auto app = make_parser(kNewBackend,
-                               "Write a project of a backend outside AnyAccel's tree: a device "
-                               "over host memory that builds and "
-                               "passes its tests "
-                               "as it is, to be replaced file by file by a real one. "
-                               "docs/how-to/new-backend.md walks through it.");
+                               "Create a project for a backend outside AnyAccel's tree. It "
+                               "implements a device in host memory, which builds and passes its "
+                               "tests, and is replaced by a real device file by file. "
+                               "docs/how-to/new-backend.md explains the steps.");
   std::string name;
   std::string directory;
   app->add_option("NAME", name,
-                  "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")
+                  "Name for DS_ACCELERATOR and for torch's device type: letters a-z and '_'")
       ->type_name("")
       ->required();
   app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
@@ -153,7 +153,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   auto prefix = fs::path(own_folder()).parent_path().string();
   // A build tree does not have a CMake package.
   if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
-    prefix = "WHERE_ANYACCEL_IS_INSTALLED";
+    prefix = "ANYACCEL_INSTALL_PREFIX";
   std::printf(
       "The project of the backend %s is in %s. Build and test it:\n"
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"

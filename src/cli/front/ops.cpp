@@ -59,7 +59,7 @@ std::vector<build::Op> all_ops() {
   for (const auto& file : build::op_files(build::own_paths().ops)) try {
       out.push_back(build::read_op(file));
     } catch (const Error& error) {
-      std::fprintf(stderr, "anyaccel: warning: an op is left out: %s\n", error.what());
+      std::fprintf(stderr, "anyaccel: warning: skipping an op: %s\n", error.what());
     }
   return out;
 }
@@ -76,14 +76,14 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
   }
   if (!missing.empty())
     throw Error(ErrorCode::not_found, "ops",
-                {.what = "there is no op of this name",
+                {.what = "there is no op with this name",
                  .got = quoted_text(missing.front()),
-                 .hint = "see `anyaccel ops list`"});
+                 .hint = "run `anyaccel ops list` for a list"});
   if (out.empty() && !named.empty() && !options.backend.empty())
     throw Error(ErrorCode::not_found, "ops",
                 {.what = "the op has no sources for this backend",
                  .got = quoted_text(options.backend),
-                 .hint = "see `anyaccel ops list`"});
+                 .hint = "run `anyaccel ops list` for a list"});
   if (out.empty())
     out = std::move(named);  // only CUDA ops, without CUDA: building them reports the reason
   return out;
@@ -202,7 +202,7 @@ int show(const OpsOptions& options) {
     if (name != "key_parts")
       std::printf("%-12s %s\n", name.c_str(),
                   value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
-  std::puts("made from");
+  std::puts("built from");
   for (const auto& [name, value] : parts.items())
     std::printf("  %-40s %s\n", name.c_str(), value.get<std::string>().c_str());
   return 0;
@@ -234,8 +234,8 @@ int clean_cache(const OpsOptions& options) {
   std::printf("%s: %d removed, %d in use\n", cache.folder().c_str(), sum.first, sum.second);
   if (sum.second > 0 && !options.force && cache.is_shared())
     std::puts(
-        "other machines may use this folder: what was loaded within 30 days counts as in use; "
-        "--force removes it");
+        "other machines may use this folder, so libraries loaded in the last 30 days count as in "
+        "use; --force removes them");
   return 0;
 }
 
@@ -244,11 +244,11 @@ void add_target(CLI::App& command, OpsOptions& options) {
       ->type_name("NAME");
   command
       .add_option("--target-arch", options.target_arch,
-                  "Instruction set, as -march takes it (ANYACCEL_OP_ARCH)")
+                  "Instruction set, a value of -march (ANYACCEL_OP_ARCH)")
       ->type_name("ARCH");
   command
       .add_option("--cuda-archs", options.cuda_archs,
-                  "CUDA architectures, as 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
+                  "CUDA architectures, for example 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
       ->type_name("LIST");
   command.add_option("--compiler", options.compiler, "C++ compiler")->type_name("PROGRAM");
 }
@@ -266,13 +266,13 @@ CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
 int run_ops(std::span<const char* const> arguments) {
   OpsOptions options;
   const auto app = make_parser("ops", "List, build, explain and clean the libraries of ops");
-  app->footer("NAME is an op's, as cpu_adam, or its builder's, as CPUAdamBuilder.");
+  app->footer("NAME is an op, such as cpu_adam, or its builder, such as CPUAdamBuilder.");
   app->require_subcommand(1);
   const auto* list =
       add_action(*app, options, "list", "List ops, and whether each is built or can be");
   auto* build = add_action(*app, options, "build",
                            "Build ops; without names, all for the devices of this machine");
-  auto* info = add_action(*app, options, "info", "Explain what an op's library is made from");
+  auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
   auto* clean = add_action(*app, options, "clean",
                            "Remove libraries that are not in use; without names, of all ops");
   for (auto* command : {build, clean})
@@ -284,8 +284,9 @@ int run_ops(std::span<const char* const> arguments) {
                   "Build even if a library exists, and use the new one from then on");
   build->add_flag("--verbose", options.verbose, "Print the commands that run");
   build->add_flag("--dry-run", options.dry_run,
-                  "Print keys, folders and commands, and run nothing");
-  clean->add_flag("--force", options.force, "Also remove what other machines may be using");
+                  "Print keys, folders and commands without running anything");
+  clean->add_flag("--force", options.force,
+                  "Also remove libraries that other machines may be using");
   if (const auto code = parse_words(*app, arguments)) return *code;
   options.building = build->parsed();
   if (list->parsed()) return list_ops(options);

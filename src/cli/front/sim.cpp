@@ -61,7 +61,7 @@ std::unique_ptr<CLI::App> sim_parser() {
                          "get_accelerator(), at::accelerator, "
                          "torch.accelerator, torch.Stream and torch.Event, or the device name. It "
                          "is Python with torch, or a binary that "
-                         "links LibTorch. Its exit code is passed through.");
+                         "links LibTorch. The exit code is the program's.");
   // Only for the help text, because the program's arguments are not parsed.
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
@@ -105,7 +105,7 @@ void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(
       ErrorCode::unavailable, kSimRun,
-      {.what = "a part of AnyAccel is not where it was installed",
+      {.what = "a file of AnyAccel is missing",
        .got = "no " + file,
        .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
 }

@@ -134,14 +134,15 @@ void self_check(const std::string& folder, const llm::LoadOptions& load,
   if (const auto others =
           load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
     share = load.bits == 8 ? 5e-2 : 0.5;
-    std::cerr << "; " << others << " weights have other groups than there (--plan)";
+    std::cerr << "; " << others
+              << " weights are quantized in other groups than on one rank (--plan)";
   }
   std::cerr << "\n";
   if (!(difference <= share * std::max(1.0, largest))) {
     throw Error(ErrorCode::device_error, "generate",
-                {.what = "the ranks' logits are not those of one rank",
+                {.what = "the ranks' logits differ from those of one rank",
                  .got = "a difference of " + std::to_string(difference),
-                 .want = "at most " + std::to_string(share) + " of the largest"});
+                 .want = "at most " + std::to_string(share) + " of the largest logit"});
   }
 }
 

@@ -127,14 +127,14 @@ void chosen(Page& page, const Json& report) {
   if (report.contains("devices")) {
     rows.push_back({"communication", text_or(report, "communication_backend", "unknown")});
     if (const auto why = text_or(report, "communication_backend_reason", ""); !why.empty())
-      rows.push_back({"why that", why});
+      rows.push_back({"because", why});
     rows.push_back({"compilation", text_or(report, "compile_backend", "unknown")});
   }
   page.table(rows, "");
 }
 
 void backends(Page& page, const Json& report) {
-  page.title("Backends, in the order in which they are asked");
+  page.title("Backends, in order of detection");
   std::vector<Row> rows{{"", "name", "verdict", "devices", "reason"}};
   for (const Json& backend : report["backends"])
     rows.push_back({backend["name"] == report["accelerator"] ? "*" : "", backend["name"],
@@ -197,7 +197,7 @@ void environment(Page& page, const Json& report) {
   std::vector<Row> rows;
   for (const auto& [name, value] : report["environment"].items())
     rows.push_back({name, value.get<std::string>()});
-  if (rows.empty()) rows.push_back({"no variable that matters is set"});
+  if (rows.empty()) rows.push_back({"no relevant variable is set"});
   page.table(rows);
 }
 
