@@ -1,6 +1,8 @@
-// anyaccel_build_ops --out FOLDER --compiler CXX [--skip] [--machine] [--fatal-warnings] [--depfile
-// FILE TARGET] DESCRIPTION...: makes prebuilt ops in our own build. Uses the service that users
-// have, with the same descriptions and keys.
+// Builds the prebuilt ops of AnyAccel's own build, with the same build service, descriptions and
+// keys that users have.
+//
+// anyaccel_build_ops --out FOLDER [--compiler CXX] [--skip] [--machine] [--fatal-warnings]
+//     [--depfile FILE TARGET] DESCRIPTION...
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -16,9 +18,9 @@
 
 namespace {
 
-/// Whether a device that the op is for is here, as its backend's traits tell without torch. Those
-/// that have no probe need no device, or tell through torch alone; what cannot be built for them is
-/// passed over.
+/// True if this machine has a device that the op supports, according to the probes in the backends'
+/// traits. Backends without a probe count as present, because they need no device or can be
+/// detected only through torch; `--skip` skips their ops if they cannot be built.
 bool serves_machine(const anyaccel::build::Description& op) {
   for (const auto* traits : anyaccel::built_traits())
     if (op.serves(traits->name) && (traits->probe == nullptr || traits->probe().device_count > 0))
@@ -26,7 +28,7 @@ bool serves_machine(const anyaccel::build::Description& op) {
   return op.serves("*");
 }
 
-/// For make and ninja: `target` is to be looked at again when one of these files changes.
+/// A dependency file for make and ninja: `target` is rebuilt if one of the added files changes.
 class Depfile {
  public:
   Depfile(const std::string& path, const std::string& target) : out_(path) {
@@ -67,7 +69,7 @@ int main(int argc, char** argv) {
       depfile = argv[++i];
       target = argv[++i];
     } else if (word == "--skip") {
-      skip = true;  // what this machine cannot build is no error
+      skip = true;  // ops that cannot be built on this machine are not an error
     } else if (word == "--fatal-warnings") {
       fatal_warnings = true;
     } else if (word == "--machine") {
@@ -87,7 +89,7 @@ int main(int argc, char** argv) {
     auto settings = default_settings(recorded_libtorch());
     settings.compiler = compiler;
     settings.compile_only = !settings.target.cuda_archs.empty();
-    // What sanitizers insert confuses g++'s guesses, as in the rest of our build.
+    // Code that sanitizers insert causes false warnings in g++, as in the rest of our build.
     settings.fatal_warnings = fatal_warnings && sanitizer_flags().empty();
     std::optional<Depfile> dependencies;
     if (!depfile.empty()) dependencies.emplace(depfile, target);

@@ -24,21 +24,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room";
+constexpr const char* kHint =
+    "set ANYACCEL_OP_CACHE to a folder of your own on a disk with free space";
 
 [[noreturn]] void fail(const fs::path& folder, const std::string& what, int error = 0) {
   throw Error(ErrorCode::io, "op cache",
-              {.what = "the folder of built ops " + folder.string() + " " + what +
+              {.what = "the op cache " + folder.string() + " " + what +
                        (error == 0 ? "" : std::string(": ") + std::strerror(error)),
                .hint = kHint});
 }
 
 void make_folder(const fs::path& folder, const fs::path& cache) {
   if (::mkdir(folder.c_str(), 0700) == 0 || errno == EEXIST) return;
-  fail(cache, "cannot be made", errno);
+  fail(cache, "cannot be created", errno);
 }
 
-/// As make_folder, with the folders above it. None is open to others, whatever the umask.
+/// Like make_folder(), but also creates missing parents. All have mode 0700 at most, regardless of
+/// the umask.
 void make_parents(const fs::path& folder, const fs::path& cache) {
   std::error_code error;
   if (folder.empty() || fs::is_directory(folder, error)) return;
@@ -46,7 +48,7 @@ void make_parents(const fs::path& folder, const fs::path& cache) {
   make_folder(folder, cache);
 }
 
-/// `<op>-<24 digits of the key>`: nothing else in the folder is looked at.
+/// True for `<op>-<24 digits of the key>`. Other names in the cache folder are ignored.
 bool is_entry(const std::string& name) {
   const auto dash = name.rfind('-');
   return dash != std::string::npos && dash > 0 && name.front() != '.' &&
@@ -62,7 +64,7 @@ void flush(const fs::path& path, const fs::path& cache) {
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// For as long, what another machine may use stays.
+/// How long entries that another machine may use are kept.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {
@@ -134,7 +136,7 @@ bool Cache::is_shared() const {
   struct statfs info {};
   if (::statfs(folder_.c_str(), &info) != 0) return false;
   // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs,
-  // glusterfs and others). Numbers of linux/magic.h and of their own sources.
+  // glusterfs and others). The magic numbers are from linux/magic.h and the file systems' sources.
   constexpr std::array<std::uint32_t, 14> kShared{
       0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653, 0x00c36400,
       0x19830326, 0x5346414f, 0x01021997, 0x7461636f, 0x01161970, 0x73757245, 0x65735546};
@@ -166,7 +168,7 @@ int write_error(const fs::path& folder, std::size_t bytes) noexcept try {
     else
       done += static_cast<std::size_t>(count);
   }
-  // Where the server says no, it does so here.
+  // A network file system may report a full disk only in fsync().
   if (error == 0 && ::fsync(descriptor) != 0 && errno != EINVAL) error = errno;
   ::close(descriptor);
   return error;
@@ -195,13 +197,13 @@ void Cache::publish(const fs::path& from, const std::string& name, bool replace)
   }
   flush(from, folder_);
   const auto to = entry(name);
-  // A defective one makes room under a name that nobody looks for.
+  // Move an old entry to a name that no process looks up.
   std::error_code ignored;
   if (fs::exists(to, ignored) && (replace || manifests(to).empty())) {
     if (!is_shared()) {
       remove_entry(to);
     } else {
-      // Another machine may run it: a file that is renamed stays the one it has open.
+      // Another machine may have the library open, and an open file survives a rename.
       const auto aside =
           folder_ / (kAside + std::to_string(::getpid()) + "-" +
                      std::to_string(since_1970(std::chrono::system_clock::now())) + "-" + name);
@@ -231,7 +233,7 @@ std::vector<Entry> Cache::entries() const {
 }
 
 bool Cache::remove_entry(const fs::path& folder) const {
-  // Out of sight first, in one step: nobody finds half of it.
+  // Rename first, so that no process finds a partly deleted entry.
   const auto aside =
       folder_ / (kTrash + std::to_string(::getpid()) + "-" + folder.filename().string());
   std::error_code error;
@@ -246,12 +248,12 @@ bool Cache::try_remove(const Entry& entry, bool others_too) const {
   const auto recent = since_1970(std::chrono::system_clock::now() - kOthersKeep);
   if (!others_too && entry.used > recent && is_shared()) return false;
   const auto builder = lock_file(entry.folder.filename().string());
-  // Held while it goes: who comes now finds either all of it or nothing.
+  // Hold the lock during the removal, so that other processes find either the whole entry or none.
   const auto lock = FileLock::try_exclusive(builder);
   if (!lock && fs::exists(builder, ignored)) return false;
   const auto files = manifests(entry.folder);
   const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
-  // Without a manifest nobody can use it.
+  // An entry without a manifest cannot be in use.
   if ((!use && !files.empty()) || !remove_entry(entry.folder)) return false;
   fs::remove(builder, ignored);
   return true;
@@ -279,10 +281,10 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     const auto name = item.path().filename().string();
     const auto age = fs::file_time_type::clock::now() - fs::last_write_time(item.path(), ignored);
     if (ignored) continue;
-    // Killed before it had its lock: nothing else takes an hour there.
+    // If the owner file is missing after an hour, the builder was killed before it took the lock.
     const bool ownerless =
         !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
-    // A lock of another machine may not be seen; no build takes a day.
+    // On a shared file system, locks of other machines may be invisible. No build takes a day.
     const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
                       (ownerless || FileLock::try_exclusive(item.path() / kOwner));
     const bool old = name.starts_with(kAside) && (!shared || age > kOthersKeep);
@@ -311,7 +313,8 @@ PrivateFolder::PrivateFolder(const fs::path& cache) {
   std::string name = (cache / (std::string(kPrivate) + "XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) fail(cache, "cannot be written", errno);
   path_ = name;
-  // Under its name only when it is locked: others take an owner that they can lock for a dead one.
+  // The file gets its final name only after it is locked, because other processes treat a folder
+  // whose owner file they can lock as abandoned.
   lock_ = FileLock::exclusive(path_ / "locking", [](const auto&) {});
   std::error_code error;
   fs::rename(path_ / "locking", path_ / kOwner, error);

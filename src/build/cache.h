@@ -1,8 +1,9 @@
-// The folder of built ops: private to its user, bounded, and never half of anything.
+// The cache of built ops. It is private to its user, bounded in size, and never contains partial
+// entries.
 //
-// <cache>/<op>-<key>/ holds a library and its manifest; it comes there whole, by one rename.
-// <cache>/locks/<op>-<key> is who builds. A process that uses a library holds its manifest with a
-// shared lock.
+// <cache>/<op>-<key>/ contains a library and its manifest, and is published by one rename.
+// <cache>/locks/<op>-<key> is locked by the process that builds the entry. A process that uses a
+// library holds a shared lock on its manifest.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace anyaccel::build {
 
-/// The text file beside a library.
+/// The text file next to a library.
 struct Manifest {
   std::string op;
   std::string content;  ///< Key::content
@@ -26,27 +27,28 @@ struct Manifest {
   std::string sha256;   ///< of the library
   std::vector<ExternalFile> external = {};
   std::vector<std::pair<std::string, std::string>>
-      parts;  ///< Key::content_parts and tool_parts, for people
+      parts;  ///< Key::content_parts and tool_parts, for messages
 
   std::string text() const;
 };
-/// Nothing when the text is none of ours.
+/// Returns nothing if the text is not a complete manifest.
 std::optional<Manifest> parse_manifest(const std::string& text);
 inline constexpr const char* kManifestSuffix = ".manifest";
 
-/// A library that may be opened: its manifest is held.
+/// A library that may be opened. The lock on its manifest prevents other processes from removing
+/// it.
 struct Held {
   std::filesystem::path library;
   Manifest manifest;
   FileLock use;
 };
 
-/// Opens `library` for use when it is whole: its manifest is there and its checksum right.
-/// `problem` says what is wrong with one that is there. Used for prebuilt libraries and those of
-/// the cache alike.
+/// Locks `library` for use if its manifest is complete and its checksum matches. Otherwise returns
+/// nothing, and sets `problem` if the library exists but is defective. Used for both prebuilt and
+/// cached libraries.
 std::optional<Held> hold(const std::filesystem::path& library, std::string& problem);
 
-/// An entry as `anyaccel ops clean` and the eviction see it.
+/// An entry, for `anyaccel ops clean` and for eviction.
 struct Entry {
   std::filesystem::path folder;
   std::int64_t bytes = 0;
@@ -55,7 +57,8 @@ struct Entry {
 
 class Cache {
  public:
-  /// ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache. Makes nothing.
+  /// Returns ANYACCEL_OP_CACHE, else anyaccel/ops in XDG_CACHE_HOME, else in ~/.cache, else a
+  /// folder for temporary files. Does not create the folder.
   ANYACCEL_API static std::filesystem::path default_folder();
 
   explicit Cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -76,36 +79,39 @@ class Cache {
     return folder_ / "locks" / name;
   }
 
-  /// Whether other machines may use it, whose locks are perhaps not seen here: by the kind of its
-  /// file system, or as ANYACCEL_OP_CACHE_SHARED says. Nothing that was used within 30 days is then
-  /// removed, and what is replaced is set aside for as long.
+  /// True if other machines may use the cache, whose locks may be invisible here. Decided by
+  /// ANYACCEL_OP_CACHE_SHARED, else by the type of the file system. Entries of a shared cache are
+  /// kept if they were used in the last 30 days, and replaced entries are set aside for 30 days.
   ANYACCEL_API bool is_shared() const;
-  /// Throws `io` when it cannot be written or has no room for a small build, by writing there.
+  /// Throws `io` if the folder cannot be written or has no space for a small build. Tests this with
+  /// a temporary file.
   void require_room() const;
 
-  /// Puts what lies in `from` into its place, at once, for this user alone. A winner that was there
-  /// before stays, unless `replace`, or unless it lost its manifest. The caller holds the lock file
-  /// of `name`.
+  /// Atomically moves the folder `from` to the entry `name`; only this user gets access. An
+  /// existing entry is kept, unless `replace` is true or it has no manifest. The caller holds the
+  /// lock file of `name`.
   void publish(const std::filesystem::path& from, const std::string& name, bool replace) const;
 
   std::vector<Entry> entries() const;
-  /// Removes those used longest ago until at most `limit` bytes are left, and what killed builders
-  /// left. What is in use or being built stays. Returns how many entries went. Throws nothing: a
-  /// cache that cannot be cleaned still serves.
+  /// Removes the least recently used entries until at most `limit` bytes are left, and the
+  /// leftovers of killed builders. Keeps the entry `keep` and entries that are in use or being
+  /// built. Returns the number of removed entries. Errors are ignored, because the cache is usable
+  /// even if it cannot be cleaned.
   ANYACCEL_API int evict(std::int64_t limit, const std::string& keep = {}) const noexcept;
 
-  /// Removes the entries of one op, or all when `op` is empty, and what prefer() said. Returns how
-  /// many went and how many stayed because they are in use, or may be, by another machine: those go
-  /// too with `others_too`.
+  /// Removes the entries of one op, or of all ops if `op` is empty, and the preferences set by
+  /// prefer(). Returns the numbers of removed entries and of entries kept because they are, or may
+  /// be, in use. With `others_too`, entries that another machine may use are removed, too.
   ANYACCEL_API std::pair<int, int> clean(const std::string& op, bool others_too = false) const;
 
-  /// The entry that stands above a prebuilt library of this content: one that was built because
-  /// that one was not wanted or could not be opened. Throws `io`.
+  /// Makes the entry `name` take precedence over a prebuilt library with this content, because the
+  /// prebuilt one is unwanted or could not be opened. Throws `io`.
   void prefer(const std::string& op, const std::string& content, const std::string& name) const;
-  /// Its name; empty when there is none.
+  /// Returns the entry set by prefer(); empty if there is none.
   std::string preferred(const std::string& op, const std::string& content) const;
 
-  /// ANYACCEL_OP_CACHE_SIZE in bytes, with K, M or G; 2G when unset. Throws `invalid_argument`.
+  /// Returns ANYACCEL_OP_CACHE_SIZE (bytes, or a number with K, M or G); 2G by default. Throws
+  /// `invalid_argument`.
   static std::int64_t size_limit();
 
  private:
@@ -114,12 +120,12 @@ class Cache {
   std::filesystem::path folder_;
 };
 
-/// 0 when `bytes` can be written into a file of the folder, else the system's error. Leaves nothing
-/// there.
+/// Returns 0 if `bytes` bytes can be written to a new file in the folder, else errno. Leaves no
+/// file behind.
 int write_error(const std::filesystem::path& folder, std::size_t bytes) noexcept;
 
-/// A folder for one build, made in the cache, removed by the destructor. Its owner holds a lock in
-/// it.
+/// A temporary folder in the cache for one build. The destructor removes it. The owner holds a lock
+/// on a file in it, so that other processes can detect abandoned folders.
 class PrivateFolder {
  public:
   explicit PrivateFolder(const std::filesystem::path& cache);

@@ -1,4 +1,4 @@
-// Names inside the cache's folder.
+// Names inside the cache folder.
 #pragma once
 
 #include <filesystem>
@@ -6,15 +6,15 @@
 
 namespace anyaccel::build {
 
-inline constexpr const char* kPrivate =
-    ".anyaccel-build-";                                   ///< a build that runs, or that was killed
-inline constexpr const char* kTrash = ".anyaccel-gone-";  ///< what is being removed
+inline constexpr const char* kPrivate = ".anyaccel-build-";  ///< a running or killed build
+inline constexpr const char* kTrash = ".anyaccel-gone-";     ///< being removed
 inline constexpr const char* kAside =
-    ".anyaccel-old-";  ///< replaced, and perhaps used by another machine
-inline constexpr const char* kPreferred = "preferred";  ///< folder of what prefer() said
-inline constexpr const char* kOwner = "owner";  ///< file in a private folder that its owner holds
+    ".anyaccel-old-";  ///< replaced, but another machine may use it
+inline constexpr const char* kPreferred =
+    "preferred";                                ///< folder with the preferences set by prefer()
+inline constexpr const char* kOwner = "owner";  ///< file in a private folder that the owner locks
 
-/// The manifests in a folder.
+/// Returns the manifests in a folder.
 std::vector<std::filesystem::path> manifests(const std::filesystem::path& folder);
 
 }  // namespace anyaccel::build

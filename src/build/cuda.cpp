@@ -32,29 +32,30 @@ std::string no_cuda_in(const LibTorch& torch) {
 
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity) {
   const auto release = nvcc_release(nvcc_identity);
-  // A LibTorch that says the major version alone agrees with all of it.
+  // If LibTorch reports only its major version, any release with that major version matches.
   if (torch.cuda.empty() || release.empty() || release == torch.cuda ||
       torch.cuda == major_of(release))
     return {};
-  const auto both = "nvcc is of CUDA " + release + ", LibTorch of CUDA " + torch.cuda;
+  const auto both = "nvcc has CUDA " + release + ", but LibTorch has CUDA " + torch.cuda;
   if (major_of(release) == major_of(torch.cuda)) {
-    log_once(LogLevel::info, "cuda minor", both + ": they fit together, within one major version");
+    log_once(LogLevel::info, "cuda minor",
+             both + ": compatible, because the major versions are equal");
     return {};
   }
   if (env_flag("DS_SKIP_CUDA_CHECK")) {
     log_once(LogLevel::warning, "cuda major",
-             both + "; DS_SKIP_CUDA_CHECK says to build all the same");
+             both + ": building anyway because of DS_SKIP_CUDA_CHECK");
     return {};
   }
-  return both + ": their major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
-         major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build all the same";
+  return both + ": the major versions must be equal; set CUDA_HOME to a toolkit of CUDA " +
+         major_of(torch.cuda) + ", or DS_SKIP_CUDA_CHECK=1 to build anyway";
 }
 
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags) {
   constexpr std::array<std::string_view, 4> kBoth{"-D", "-U", "-O", "-std="};
   std::vector<std::string> out;
   for (const auto& flag : flags) {
-    if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at its commas
+    if (is_linker_flag(flag)) continue;  // it has no effect, and nvcc would split it at commas
     const bool both = std::any_of(kBoth.begin(), kBoth.end(),
                                   [&](auto begin) { return flag.starts_with(begin); });
     out.push_back(both ? flag : "-Xcompiler=" + flag);

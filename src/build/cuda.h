@@ -1,5 +1,4 @@
-// What a CUDA toolkit and a LibTorch must agree on, and which words go to nvcc and which to the
-// host's compiler behind it.
+// Compatibility of a CUDA toolkit with a LibTorch, and host compiler flags for nvcc.
 #pragma once
 
 #include <string>
@@ -9,19 +8,21 @@
 
 namespace anyaccel::build {
 
-/// "13.0" of "Cuda compilation tools, release 13.0, V13.0.88"; empty when the text says none.
+/// Returns "13.0" for "Cuda compilation tools, release 13.0, V13.0.88"; empty if the text has no
+/// release.
 std::string nvcc_release(const std::string& identity);
 
-/// Why what this nvcc compiles cannot run with this LibTorch: another major version of CUDA. Empty
-/// when it can. A different minor version is a note in the log (CUDA's runtime is compatible within
-/// a major version); DS_SKIP_CUDA_CHECK=1 makes one of the former.
+/// Describes why code compiled with this nvcc cannot run with this LibTorch: the major versions of
+/// CUDA differ. Empty if it can run. A different minor version is only logged, because CUDA's
+/// runtime is compatible within a major version. With DS_SKIP_CUDA_CHECK=1, a different major
+/// version is only logged, too.
 std::string toolkit_mismatch(const LibTorch& torch, const std::string& nvcc_identity);
 
-/// Why this LibTorch cannot run CUDA sources at all; empty when it can.
+/// Describes why this LibTorch cannot run CUDA sources at all; empty if it can.
 std::string no_cuda_in(const LibTorch& torch);
 
-/// A description's flags for all sources are the host compiler's; nvcc takes some of them too and
-/// gets the others wrapped.
+/// Converts the description's flags for all sources, which are meant for the host compiler, to
+/// flags for nvcc. Flags that nvcc does not accept itself are wrapped in -Xcompiler.
 std::vector<std::string> host_flags_for_nvcc(const std::vector<std::string>& flags);
 
 }  // namespace anyaccel::build

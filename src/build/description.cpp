@@ -53,7 +53,7 @@ std::vector<Line> read_lines(std::string_view text) {
     if (std::any_of(line.begin(), line.end(),
                     [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
       throw Error(ErrorCode::corrupt, kWhere,
-                  {.what = "line " + std::to_string(number) + ": it holds a control character"});
+                  {.what = "line " + std::to_string(number) + ": it contains a control character"});
     if (equals == std::string_view::npos) fail(whole, "not `key = value`");
     Line made{number, std::string(trimmed(line.substr(0, equals))),
               std::string(trimmed(line.substr(equals + 1)))};
@@ -63,7 +63,7 @@ std::vector<Line> read_lines(std::string_view text) {
   return out;
 }
 
-/// A path that stays below the folder it belongs to.
+/// Parses a relative path that does not leave its base folder.
 std::string path_of(const Line& line, std::string_view value) {
   const std::filesystem::path path{std::string(value)};
   const bool outside =
@@ -110,7 +110,7 @@ Source source_of(const Line& line) {
       fail(line, "not a source", ".cpp, .cc, .c or .cu");
     if (out.files.size() > 1 && type != ".cpp" && type != ".cc")
       fail(line, quoted_text(file) + " cannot be compiled together with others",
-           "C++ sources, or a line of its own");
+           "only C++ sources, or a separate line");
   }
   return out;
 }
@@ -133,7 +133,7 @@ bool read_list(const Line& line, Description& out) {
       const auto name = trimmed(left.substr(0, end));
       left.remove_prefix(std::min(end + 1, left.size()));
       if (name != "*" && !all_of(name, "_"))
-        fail(line, "not names of backends", "for example cpu, or *");
+        fail(line, "not a list of backend names", "for example cpu, or *");
       out.backends.emplace_back(name);
     }
   } else if (line.key == "source") {
@@ -145,14 +145,14 @@ bool read_list(const Line& line, Description& out) {
     out.headers.push_back(header_of(line));
   } else if (line.key == "link") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+."))
-      fail(line, "not a library's name", "for example uring");
+      fail(line, "not a library name", "for example uring");
     out.links.push_back(line.value);
   } else if (line.key == "flag") {
     for (auto& flag : flags_of(line, line.value, FlagsOf::host))
       out.flags.push_back(std::move(flag));
   } else if (line.key == "prefix") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
-      fail(line, "not an absolute folder", "for example /opt/vendor/latest");
+      fail(line, "not an absolute path", "for example /opt/vendor/latest");
     out.prefixes.push_back(line.value);
   } else if (line.key == "include" || line.key.ends_with("_include")) {
     out.includes.push_back(path_of(line, line.value));
@@ -165,32 +165,31 @@ bool read_list(const Line& line, Description& out) {
 void read_single(const Line& line, Description& out) {
   if (line.key == "class_name") {
     if (!all_of(line.value, "_") || !line.value.ends_with("Builder"))
-      fail(line, "not a builder's name", "for example CPUAdamBuilder");
+      fail(line, "not the class name of a builder", "for example CPUAdamBuilder");
     out.class_name = line.value;
   } else if (line.key == "name") {
     if (!all_of(line.value, "_") || line.value.size() > 64)
-      fail(line, "not an op's name", "letters, digits and _, at most 64");
+      fail(line, "not an op name", "letters, digits and _, at most 64");
     out.name = line.value;
   } else if (line.key == "kernel_path" || line.key.ends_with("_kernel_path")) {
     out.kernel_path = path_of(line, line.value);
   } else if (line.key == "prefix_variable") {
-    if (!all_of(line.value, "_")) fail(line, "not a variable's name", "for example CCL_ROOT");
+    if (!all_of(line.value, "_")) fail(line, "not a variable name", "for example CCL_ROOT");
     out.prefix_variable = line.value;
   } else if (line.key == "compiler") {
     if (line.value.front() == '-' || !all_of(line.value, "_-+./"))
-      fail(line, "not a program's name or path");
+      fail(line, "not a program name or path");
     out.compiler = line.value;
   } else if (line.key == "python") {
     if (line.value.front() != '/' || !all_of(line.value, "_-+./"))
-      fail(line, "not an absolute folder",
-           "the one with Python.h, for example /usr/include/python3.12");
+      fail(line, "not an absolute path",
+           "the folder with Python.h, for example /usr/include/python3.12");
     out.python = line.value;
   } else if (line.key == "torch") {
-    if (line.value != "yes" && line.value != "no") fail(line, "neither yes nor no", "yes or no");
+    if (line.value != "yes" && line.value != "no") fail(line, "not a yes or no value", "yes or no");
     out.torch = line.value == "yes";
   } else {
-    fail({line.number, {}, line.key}, "unknown key",
-         "one of those in docs/reference/op-builders.md");
+    fail({line.number, {}, line.key}, "unknown key", "a key from docs/reference/op-builders.md");
   }
 }
 
@@ -230,7 +229,7 @@ Description parse_description(std::string_view text) {
          "`anyaccel_op = 1` as the first line");
   if (lines.front().value != "1")
     throw Error(ErrorCode::version_mismatch, kWhere,
-                {.what = "another version of the format",
+                {.what = "the version of the format is not supported",
                  .got = "'" + lines.front().value + "'",
                  .want = "1"});
   Description out;
@@ -249,7 +248,7 @@ Description parse_description(std::string_view text) {
     for (const auto& flag : out.flags)
       if (!is_safe_for_nvcc(flag))
         throw Error(ErrorCode::corrupt, kWhere,
-                    {.what = "nvcc cannot get the flag " + quoted_text(flag) +
+                    {.what = "nvcc cannot use the flag " + quoted_text(flag) +
                              ": its shell expands $ and backquotes"});
   return out;
 }

@@ -1,8 +1,8 @@
-// The text file <op>.op that says what an op is made from. docs/reference/op-builders.md lists its
+// The text file <op>.op that describes how an op is built. docs/reference/op-builders.md lists its
 // keys.
 //
-// One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that
-// is neither empty nor a comment is `anyaccel_op = 1`, the version of this format.
+// Each line is `key = value`; a line that begins with `#` is a comment; lists repeat their key. The
+// first line that is neither empty nor a comment is `anyaccel_op = 1`, the version of this format.
 #pragma once
 
 #include <filesystem>
@@ -14,51 +14,51 @@
 
 namespace anyaccel::build {
 
-/// What one run of the compiler makes an object of: a source, or several that it reads one after
-/// the other, and its flags.
+/// One compilation: a source, or several that are compiled as one translation unit, and its flags.
 struct Source {
   /// At least one; relative to the op's source folder or, if `shared`, to the parent of ops/.
   std::vector<std::string> files;
   std::vector<std::string> flags = {};
-  bool shared = false;  ///< from `shared_source`: several ops use it
+  bool shared = false;  ///< from `shared_source`: used by several ops
   bool is_cuda() const { return files.back().ends_with(".cu"); }
-  std::string name() const;  ///< all files, with a blank between them
+  std::string name() const;  ///< all files, separated by spaces
 };
 
-/// A header that the machine must have.
+/// A header that must be installed.
 struct NeededHeader {
   std::string header;
-  std::string package;  ///< what to install to get it; may be empty
+  std::string package;  ///< package that contains it; may be empty
 };
 
 struct ANYACCEL_API Description {
   std::string class_name;             ///< "CPUAdamBuilder"
   std::string name;                   ///< "cpu_adam"
-  std::vector<std::string> backends;  ///< names of backends; "*" is every one
-  std::vector<Source> sources;  ///< in the order of the file; those that end in .cu go to nvcc
-  std::vector<NeededHeader> headers;  ///< looked for before anything is compiled
-  std::vector<std::string> links;     ///< libraries, without lib and .so
+  std::vector<std::string> backends;  ///< names of backends; "*" means all
+  std::vector<Source> sources;  ///< in the order of the file; .cu files are compiled with nvcc
+  std::vector<NeededHeader> headers;  ///< checked before compiling
+  std::vector<std::string> links;     ///< library names without lib and .so
   std::vector<std::string> flags;     ///< for all sources
-  std::vector<std::string> includes;  ///< folders below the op's
-  std::string kernel_path;  ///< where the sources lie, below the op's folder; empty: in it
+  std::vector<std::string> includes;  ///< include folders, relative to the op's folder
   std::string
-      prefix_variable;  ///< variable that names a prefix with include and lib, for example CCL_ROOT
-  std::vector<std::string> prefixes;  ///< where a vendor's installer puts it; absolute
-  std::string compiler;               ///< program or path; empty: CXX or the system's
-  std::string python;  ///< folder of Python's headers, absolute: the library is an extension module
-                       ///< of Python
-  bool torch = true;   ///< LibTorch's headers and libraries
+      kernel_path;  ///< folder of the sources, relative to the op's folder; empty: that folder
+  std::string prefix_variable;  ///< environment variable with a prefix of include/ and lib/, such
+                                ///< as CCL_ROOT
+  std::vector<std::string> prefixes;  ///< the vendor's default prefixes; absolute
+  std::string compiler;               ///< program or path; empty: CXX or the system's compiler
+  std::string python;  ///< absolute folder of Python's headers; if set, the library is a Python
+                       ///< extension module
+  bool torch = true;   ///< uses LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
-  /// The same by its name, not by `*`.
+  /// Like serves(), but ignores `*`.
   bool names(std::string_view backend) const;
   bool needs_nvcc() const;
 };
 
-/// Throws `corrupt` with the line, or `version_mismatch` for another version of the format.
+/// Throws `corrupt`, naming the line, or `version_mismatch` if the format has another version.
 ANYACCEL_API Description parse_description(std::string_view text);
 
-/// An op as it lies on the disk.
+/// A description and its file.
 struct Op {
   Description description;
   std::filesystem::path file;  ///< the description; absolute
@@ -66,7 +66,7 @@ struct Op {
   std::filesystem::path source_folder() const { return folder() / description.kernel_path; }
 };
 
-/// Throws what parse_description() throws, naming the file, and `not_found`.
+/// Throws the errors of parse_description(), naming the file, and `not_found`.
 ANYACCEL_API Op read_op(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -16,20 +16,20 @@ namespace anyaccel::build {
 
 namespace {
 
-/// More than any library has; a damaged file must not make us read gigabytes.
+/// Larger than any real table. The limit prevents a damaged file from causing reads of gigabytes.
 constexpr std::uint64_t kMaxTable = 1 << 18;
 constexpr std::size_t kMaxName = 512;
 
 class File {
  public:
-  /// Throws what open_regular_file() does.
+  /// Throws the errors of open_regular_file().
   explicit File(const std::filesystem::path& path)
       : descriptor_(open_regular_file(path, "read_elf")) {}
   ~File() { ::close(descriptor_); }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  /// All of `bytes` at `offset`, or false.
+  /// Reads `bytes` bytes at `offset`; returns false if not all of them can be read.
   bool read(void* to, std::uint64_t bytes, std::uint64_t offset) const {
     return offset < (std::uint64_t{1} << 62) &&
            ::pread(descriptor_, to, bytes, static_cast<off_t>(offset)) ==
@@ -79,7 +79,7 @@ std::string build_id_in(const std::vector<char>& notes) {
   return {};
 }
 
-/// Where in the file an address of the loaded library lies.
+/// Converts an address of the loaded library to an offset in the file.
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr>& segments,
                                        std::uint64_t address) {
   for (const auto& one : segments)

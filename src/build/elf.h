@@ -1,5 +1,4 @@
-// What an ELF file says about itself. Only what tells two builds of a library apart and what it
-// asks of others; no file is opened for use.
+// Reads the build id and the dependencies of ELF files without loading them.
 #pragma once
 
 #include <filesystem>
@@ -12,19 +11,19 @@
 namespace anyaccel::build {
 
 struct ElfFacts {
-  std::string build_id;  ///< lower-case hexadecimal digits; empty when the linker wrote none
-  std::vector<std::string> needed;  ///< names of the libraries that the loader opens with it
-  std::string run_path;  ///< where it looks for them first (RPATH or RUNPATH), `:` between; empty:
-                         ///< nowhere of its own
+  std::string build_id;             ///< lower-case hexadecimal digits; empty if there is none
+  std::vector<std::string> needed;  ///< DT_NEEDED: names of the required libraries
+  std::string run_path;  ///< RPATH or RUNPATH: folders separated by `:`; empty if there is none
 };
 
-/// Reads a few kilobytes, however large the file is. Nothing for a file that is no 64-bit ELF of
-/// this machine's byte order, or whose tables point outside of it.
+/// Reads only a few kilobytes, regardless of the size of the file. Returns nothing if the file is
+/// not a 64-bit ELF file with this machine's byte order, or if its tables are invalid.
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
-/// What tells this build of a library from others: the linker's build id, which is of the whole
-/// content. Of one that has none, its size and digests of pages spread over it; reading hundreds of
-/// megabytes would cost more than the load that this decides about. Empty when it cannot be read.
+/// Returns a text that distinguishes this build of a library from others: the linker's build id or,
+/// if there is none, the size and a digest of pages spread over the file. The whole file is not
+/// read, because hashing hundreds of megabytes would take longer than loading an op. Empty if the
+/// file cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Enough for the first errors; templates can fill megabytes.
+/// Enough for the first errors; template errors can produce megabytes of output.
 constexpr std::size_t kMaxShown = 8000;
 /// Compiling LibTorch's headers writes tens of MiB. With less space, a silent failure is probably
 /// caused by a full disk.
@@ -57,7 +57,7 @@ std::string to_repeat(const Plan& plan) {
 /// Returns the evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
   if (const auto line = full_disk_line(said); !line.empty())
-    return "the compiler said " + quoted_text(line, 500);
+    return "the compiler printed " + quoted_text(line, 500);
   const int error = write_error(folder, 1 << 16);
   if (error == ENOSPC || error == EDQUOT) return std::strerror(error);
   std::error_code ignored;
@@ -78,8 +78,8 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
     if (options.verbose) std::fputs(said.c_str(), stderr);
     return;
   }
-  const auto how = status > 128 ? "was ended by signal " + std::to_string(status - 128)
-                                : "ended with " + std::to_string(status);
+  const auto how = status > 128 ? "was killed by signal " + std::to_string(status - 128)
+                                : "exited with code " + std::to_string(status);
   const auto folder = job.made.parent_path();
   if (const auto why = full_disk(folder, status, said); !why.empty()) {
     const auto room = fs::space(folder, error);
@@ -91,12 +91,12 @@ void judge(const Job& job, int status, const ExecuteOptions& options, const std:
                         : ", and " + std::to_string(room.available >> 20) + " MiB are free") +
                  " in " + folder.parent_path().string(),
          .hint = "free space there, or set ANYACCEL_OP_CACHE to a folder of your own on a disk "
-                 "with space"});
+                 "with free space"});
   }
   throw Error(ErrorCode::build_failed, "OpBuilder::load",
-              {.what = job.what + " failed: the compiler " + how + " and said:\n" +
+              {.what = job.what + " failed: the compiler " + how + " and printed:\n" +
                        (said.empty() ? "(no output)" : printable_text(said, kMaxShown)) +
-                       (said.ends_with('\n') ? "" : "\n") + "to repeat it:\n  " + repeat});
+                       (said.ends_with('\n') ? "" : "\n") + "to reproduce it:\n  " + repeat});
 }
 
 }  // namespace
@@ -120,12 +120,13 @@ void execute(const Plan& plan, const std::string& name, const ExecuteOptions& op
   Progress progress(name);
   ProcessGroup group;
   auto environment = build_environment();
-  // Compilers that are killed leave their temporary files, so those go with the private folder.
+  // Killed compilers leave their temporary files behind. In the private folder, they are deleted
+  // together with it.
   std::erase_if(environment, [](const auto& entry) { return entry.starts_with("TMPDIR="); });
   environment.push_back("TMPDIR=" + plan.library.parent_path().string());
   const auto start = [&](const Job& job) {
     auto own = environment;
-    // Its configuration may name another compiler than the one that is in the key.
+    // ccache's configuration may select a compiler other than the one in the key.
     if (job.command.size() > 1 && fs::path(job.command[0]).filename() == "ccache")
       own.push_back("CCACHE_COMPILER=" + job.command[1]);
     if (options.verbose) std::fprintf(stderr, "%s\n", shell_quoted(job.command).c_str());

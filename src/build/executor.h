@@ -1,4 +1,4 @@
-// Runs a plan.
+// Runs the commands of a plan.
 #pragma once
 
 #include "build/plan.h"

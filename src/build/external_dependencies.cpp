@@ -33,7 +33,7 @@ bool is_library(const fs::path& path) {
   return path.filename().string().find(".so") != std::string::npos;
 }
 
-/// Size and time; nothing for a file that is not there.
+/// Returns size and time, without a digest; nothing if the file does not exist.
 std::optional<ExternalFile> look_at(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
@@ -96,7 +96,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
   for (const auto& path : files) {
     const auto in_line = std::none_of(path.native().begin(), path.native().end(),
                                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-    // Compilers follow links where that makes a path shorter.
+    // Compilers resolve links if that makes a path shorter.
     const auto target = real(path);
     const bool has_key = std::any_of(covered.begin(), covered.end(),
                                      [&](const auto& folder) { return is_below(target, folder); });
@@ -117,7 +117,7 @@ std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const
 
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt) {
-  // A prebuilt library knows its own; only the user's word stands against that.
+  // A prebuilt library brings its own prefix; only the user's variable overrides it.
   const auto prefix = !prebuilt                    ? prefix_of(op)
                       : op.prefix_variable.empty() ? std::string()
                                                    : env(op.prefix_variable.c_str()).value_or("");
@@ -128,10 +128,9 @@ std::string external_change(const std::vector<ExternalFile>& files, const Descri
     const fs::path path =
         in_prefix ? fs::path(prefix) / file.path.substr(variable.size()) : fs::path(file.path);
     const auto now = look_at(path);
-    if (!now) return path.string() + " is gone, which it was made from";
+    if (!now) return path.string() + " was used in the build, but is missing";
     if (now->bytes == file.bytes && now->time == file.time) continue;
-    if (digest_of(path) != file.digest)
-      return path.string() + " is another one than it was made from";
+    if (digest_of(path) != file.digest) return path.string() + " has changed since the build";
   }
   return {};
 }

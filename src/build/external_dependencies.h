@@ -1,6 +1,5 @@
-// Files that a library was made from and that are in no key: the system's headers, and those and
-// the libraries below an op's prefix. What they were is written into the manifest after a build,
-// and looked at before a load.
+// Build inputs that no key covers: the system's headers, and the headers and libraries below an
+// op's prefix. A build records them in the manifest, and a load checks whether they have changed.
 #pragma once
 
 #include <cstdint>
@@ -15,23 +14,24 @@
 namespace anyaccel::build {
 
 struct ExternalFile {
-  std::string path;  ///< "$CCL_ROOT/include/x.h" for one below a prefix
+  std::string path;  ///< below a prefix: "$CCL_ROOT/include/x.h"
   std::int64_t bytes = 0;
-  std::int64_t time = 0;  ///< of its last change, nanoseconds since 1970
-  std::string digest;     ///< of its content; of its build, for a library
+  std::int64_t time = 0;  ///< of the last modification, nanoseconds since 1970
+  std::string digest;     ///< of the content; for a library, of library_identity()
 };
 
-/// The files that a compiler's list of dependencies (-MD) names.
+/// Parses the file names in a compiler's dependency file (-MD).
 std::vector<std::string> dependencies_in(const std::string& text);
 
-/// Those of a build that no key covers, sorted: not the op's own, AnyAccel's or LibTorch's.
-/// `lists`: files that -MD wrote; a compiler that wrote none told nothing.
+/// Returns the sorted dependencies of a build that no key covers: all except the files of the op,
+/// AnyAccel and LibTorch. `lists`: the dependency files (-MD); missing ones are skipped.
 std::vector<ExternalFile> external_files(const Op& op, const Paths& paths, const LibTorch* torch,
                                          const std::vector<std::filesystem::path>& lists);
 
-/// What is no longer as it was, in words; empty when all is. A file whose size and time are the
-/// same is not read. A prebuilt library is looked at for its prefix alone, and that only where the
-/// variable is set: it must run where there are no headers.
+/// Describes the first file that has changed since the build; empty if none has. Files with the
+/// same size and time are not read. For a prebuilt library, only files below the prefix are
+/// checked, and only if the prefix variable is set, because the library must work on machines
+/// without the headers.
 std::string external_change(const std::vector<ExternalFile>& files, const Description& op,
                             bool prebuilt);
 

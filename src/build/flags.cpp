@@ -49,15 +49,15 @@ FlagProblem problem_with(std::string_view flag) {
   if (!skip(inner, "-Xcompiler=")) skip(inner, "--compiler-options=");
   const auto shown = quoted_text(flag);
   if (flag.size() < 2 || flag.front() != '-')
-    return {shown + " is not a flag", "words that begin with -"};
+    return {shown + " is not a flag", "flags that begin with -"};
   if (changes_results(inner))
     return {shown + " changes floating-point results, or makes them depend on the build machine",
             {}};
   if (reads_files(inner))
     return {shown + " reads files that the cache key does not cover",
-            "`include = FOLDER` below the op's, or `prefix_variable`"};
+            "`include = FOLDER` with a folder of the op, or `prefix_variable`"};
   return {shown + " is not in the list of accepted flags",
-          "one of those in docs/reference/op-builders.md"};
+          "a flag from docs/reference/op-builders.md"};
 }
 
 }  // namespace

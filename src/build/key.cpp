@@ -18,11 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changed when what the service itself does changes the binary.
+/// Incremented when a change of the build service itself changes the binaries.
 constexpr const char* kFormat = "4";
 
-/// Names in `#include "x"` and `<x>`, and in `#define NAME "x"`, which `#include NAME` may mean;
-/// conditions not looked at: one too many costs a build, one too few a wrong binary.
+/// Returns the names in `#include "x"` and `#include <x>`, and in `#define NAME "x"`, which
+/// `#include NAME` may use. Conditionals are ignored: an extra name only costs a rebuild, but a
+/// missing one would give a wrong binary.
 std::vector<std::string> included(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t at = text.find('#'); at != std::string::npos; at = text.find('#', at + 1)) {
@@ -47,8 +48,8 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return end == folder.end();
 }
 
-/// Finds headers as the compiler will: beside the file, then in the op's folders, then in
-/// AnyAccel's.
+/// Finds headers in the compiler's search order: next to the file, then in the op's folders, then
+/// in AnyAccel's.
 class Scanner {
  public:
   Scanner(const Op& op, const Paths& paths) {
@@ -68,7 +69,7 @@ class Scanner {
     const auto text = try_read_file(path);
     if (!text)
       throw Error(ErrorCode::not_found, "op builders",
-                  {.what = "the source " + path.string() + " is not there"});
+                  {.what = "the source " + path.string() + " does not exist"});
     files_[path] = sha256(*text);
     for (const auto& name : included(*text)) {
       std::error_code error;
@@ -88,13 +89,13 @@ class Scanner {
   }
 
  private:
-  /// Links followed: a build tree has the ops as one.
+  /// Resolves links, because the folder of ops in a build tree is a link.
   static fs::path real(const fs::path& path) {
     std::error_code error;
     auto out = fs::canonical(path, error);
     return error ? path.lexically_normal() : out;
   }
-  /// The same in a build tree, an installation and a copy of it.
+  /// Name in the key. It is the same in a build tree, an installation and a moved installation.
   std::string name_of(const fs::path& path) const {
     for (const auto& [name, root] : roots_)
       if (is_below(path, root)) return name + path.lexically_relative(root).string();
@@ -141,7 +142,7 @@ std::string checked_arch(const std::string& text) {
   });
   if (!good || text.starts_with("native") || text.starts_with('-'))
     fail("not an instruction set", text,
-         "a name that -march knows, not native: for example x86-64-v3");
+         "a name for -march other than native, for example x86-64-v3");
   return text;
 }
 
@@ -163,7 +164,8 @@ std::vector<std::string> parse_cuda_archs(const std::string& text) {
         (digits == std::string::npos ||
          (digits + 1 == number.size() && (number[digits] == 'a' || number[digits] == 'f')));
     if (!good)
-      fail("not a CUDA architecture", word, "for example 80, 9.0a or 9.0+PTX, separated by ;");
+      fail("not a CUDA architecture", word,
+           "architectures separated by ;, for example 80;9.0a;9.0+PTX");
     number += ptx ? "+PTX" : "";
     if (std::find(out.begin(), out.end(), number) == out.end()) out.push_back(number);
     word.clear();

@@ -1,4 +1,4 @@
-// Which binary of an op is meant: everything that changes it, as text and as a digest.
+// The key of a binary of an op: everything that changes the binary, as text and as a digest.
 #pragma once
 
 #include <filesystem>
@@ -13,15 +13,15 @@
 
 namespace anyaccel::build {
 
-/// What a build is for.
+/// The architectures that a build targets.
 struct Target {
-  std::string arch;  ///< -march of the baseline, for example "x86-64-v3"; empty: the compiler's own
+  std::string arch;  ///< -march, for example "x86-64-v3"; empty: the compiler's default
   std::vector<std::string> cuda_archs;  ///< "80", "90+PTX"; empty: kDefaultCudaArchs
 };
 
-/// The two digests. `content` is what a library must agree on to be right here; it can be told
-/// without a compiler, so that prebuilt libraries need none. `key` also covers the compiler and
-/// where it looks: the cache goes by it.
+/// Two digests. `content` determines whether a library can be used; it is computed without a
+/// compiler, so that prebuilt libraries do not need one. `key` also covers the compiler and its
+/// search paths, and identifies the entry of the cache.
 struct Key {
   std::vector<std::pair<std::string, std::string>> content_parts;
   std::vector<std::pair<std::string, std::string>> tool_parts;
@@ -29,10 +29,11 @@ struct Key {
   std::string key;  ///< empty until add_tools()
 };
 
-/// ANYACCEL_OP_ARCH; ANYACCEL_CUDA_ARCHS, else TORCH_CUDA_ARCH_LIST. Throws `invalid_argument` for
-/// what cannot be, and for "native": what is built must run on the other machines of its user too.
+/// Reads ANYACCEL_OP_ARCH, and ANYACCEL_CUDA_ARCHS or else TORCH_CUDA_ARCH_LIST. Throws
+/// `invalid_argument` for invalid values and for "native", because the user's other machines may
+/// share the cache.
 Target target_from_environment();
-/// Checks one list or name of those. Throws as above.
+/// Check the value of one of these variables. Throw like target_from_environment().
 ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
 ANYACCEL_API std::string checked_arch(const std::string& text);
 
@@ -42,10 +43,11 @@ ANYACCEL_API std::string checked_arch(const std::string& text);
 ANYACCEL_API std::vector<std::pair<std::string, std::filesystem::path>> key_files(
     const Op& op, const Paths& paths);
 
-/// Reads and hashes those files. `torch` is null for ops without LibTorch.
+/// Computes `content` from the hashes of key_files(), the flags and the versions. `torch` is null
+/// for ops without LibTorch.
 Key content_key(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target);
 
-/// Completes `key.key`. `tools`: (name, identity) of compilers; `search`: search_environment().
+/// Computes `key.key`. `tools`: (name, identity) of the compilers; `search`: search_environment().
 void add_tools(Key& key, const std::vector<std::pair<std::string, std::string>>& tools,
                const std::vector<std::string>& search);
 

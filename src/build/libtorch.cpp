@@ -13,13 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The digits and points at `at`.
+/// Returns the digits and dots that begin at `at`.
 std::string number_at(const std::string& text, std::size_t at) {
   return text.substr(at, text.find_first_not_of("0123456789.", at) - at);
 }
 
-/// The CUDA of a LibTorch. Its libraries say the major version, which must agree; the package's own
-/// files say the rest.
+/// Returns the CUDA version of a LibTorch. The major version comes from its libraries; the minor
+/// version comes from the package's own files if they agree on the major version.
 std::string cuda_of(const LibTorch& torch) {
   std::string major;
   for (const char* name : {"libc10_cuda.so", "libtorch_cuda.so"}) {
@@ -34,7 +34,8 @@ std::string cuda_of(const LibTorch& torch) {
   std::error_code ignored;
   if (major.empty() && !fs::exists(torch.libraries() / "libtorch_cuda.so", ignored)) return {};
   std::string whole;
-  // `cuda: Optional[str] = '13.0'` in torch's Python package, "2.13.0+cu130" in LibTorch's archive.
+  // torch's Python package has the line `cuda: Optional[str] = '13.0'`; LibTorch's archive has the
+  // version "2.13.0+cu130".
   if (const auto text = try_read_file(torch.prefix / "version.py")) {
     if (const auto line = text->find("\ncuda"); line != std::string::npos)
       if (const auto quote = text->find_first_of("'\"\n", line + 1);
@@ -64,7 +65,7 @@ std::string version_of(const std::string& header) {
 [[noreturn]] void fail(const fs::path& prefix, const std::string& what) {
   throw Error(ErrorCode::unavailable, "op builders",
               {.what = "the LibTorch in " + prefix.string() + " cannot be used: " + what,
-               .hint = "set ANYACCEL_TORCH_DIR to the folder that has its include and lib"});
+               .hint = "set ANYACCEL_TORCH_DIR to LibTorch's folder with include and lib"});
 }
 
 }  // namespace

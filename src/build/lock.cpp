@@ -50,7 +50,7 @@ FileLock::Holder holder_of(int descriptor) {
 
 void write_own_id(int descriptor) {
   const auto text = std::to_string(::getpid()) + " " + own_host() + "\n";
-  // Only for the message of who waits; a full disk is reported where it matters.
+  // Errors are ignored, because the text is only used in log messages of waiting processes.
   if (::ftruncate(descriptor, 0) != 0 || ::pwrite(descriptor, text.data(), text.size(), 0) < 0)
     return;
 }
@@ -59,7 +59,7 @@ void write_own_id(int descriptor) {
 
 void FileLock::close() noexcept {
   if (descriptor_ < 0) return;
-  // A forked child may have a copy, which would hold the lock on.
+  // Unlock explicitly, because a copy of the descriptor in a forked child would keep the lock.
   ::flock(descriptor_, LOCK_UN);
   forget_in_children(descriptor_);
   ::close(descriptor_);
@@ -98,7 +98,7 @@ FileLock FileLock::exclusive(const std::filesystem::path& path,
       const timespec time{.tv_sec = 0, .tv_nsec = 100'000'000};
       ::nanosleep(&time, nullptr);
     }
-    if (!lock.is_at(path)) continue;  // `ops clean` took the file away meanwhile
+    if (!lock.is_at(path)) continue;  // `ops clean` has deleted the file in the meantime
     write_own_id(lock.descriptor_);
     return lock;
   }

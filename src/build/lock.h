@@ -1,5 +1,6 @@
-// Locks of the kernel (flock): gone with the process that held them, however it ended. On NFS the
-// kernel makes them byte-range locks of the server, which want files opened for writing.
+// File locks (flock). The kernel releases them when their process ends, for whatever reason. On
+// NFS, they are byte-range locks of the server, and exclusive ones require a file that is open for
+// writing.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +11,10 @@
 
 namespace anyaccel::build {
 
-/// An open, locked file; closing gives the lock back. Move only. Not thread-safe.
+/// An open, locked file. The destructor releases the lock. Move-only. Not thread-safe.
 class ANYACCEL_API FileLock {
  public:
-  /// Who has it, as far as it told; 0 and "" when not known.
+  /// The process that holds a lock; 0 and "" if unknown.
   struct Holder {
     long process = 0;
     std::string host;
@@ -23,22 +24,23 @@ class ANYACCEL_API FileLock {
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&& other) noexcept;
 
-  /// Waits until this process alone holds `path`, which is made when it is not there, and writes
-  /// its id and host into it. `waiting` is called ten times a second and may throw. A file system
-  /// without locks gives a lock that is not one: what is made under it must be right all the same.
-  /// Children that are forked meanwhile do not hold it. Throws `io` and `interrupted`.
+  /// Waits for an exclusive lock on `path`, creating the file if necessary, and writes the process
+  /// id and host name to the file. `waiting` is called ten times a second and may throw. On a file
+  /// system without locks, returns without locking, so the caller's work must be correct even
+  /// without the lock. Forked children do not inherit the lock. Throws `io` and `interrupted`.
   static FileLock exclusive(const std::filesystem::path& path,
                             const std::function<void(const Holder&)>& waiting);
-  /// The same at once or not at all: an empty object when somebody else has it, or it cannot be
-  /// opened.
+  /// Like exclusive(), but does not wait or create the file. Returns an empty object if another
+  /// process holds the lock or the file cannot be opened.
   static FileLock try_exclusive(const std::filesystem::path& path);
-  /// Shared with other readers; an empty object when the file is not there or a writer has it.
+  /// Takes a shared lock. Returns an empty object if the file cannot be opened or is locked
+  /// exclusively.
   static FileLock try_shared(const std::filesystem::path& path);
 
   explicit operator bool() const noexcept { return descriptor_ >= 0; }
-  /// True as long as `path` is this file and no newer one.
+  /// True if `path` still refers to this file.
   bool is_at(const std::filesystem::path& path) const noexcept;
-  /// The lock stays until the process ends.
+  /// Keeps the lock until the process ends.
   void keep() noexcept { descriptor_ = -1; }
 
  private:

@@ -32,7 +32,7 @@ std::string Manifest::text() const {
 }
 
 std::optional<Manifest> parse_manifest(const std::string& text) {
-  // The last line shows that nothing was cut off.
+  // The last line shows that the file is complete.
   if (!text.starts_with(std::string(kFirstLine) + "\n") || !text.ends_with("\nend\n"))
     return std::nullopt;
   Manifest out;
@@ -76,7 +76,7 @@ std::optional<Manifest> parse_manifest(const std::string& text) {
 std::optional<Held> hold(const fs::path& library, std::string& problem) {
   const fs::path file = library.string() + kManifestSuffix;
   Held out{.library = library};
-  // Held before it is read: from here on nobody removes it.
+  // Lock before reading, so that no other process removes the library from here on.
   out.use = FileLock::try_shared(file);
   if (!out.use || !out.use.is_at(file)) return std::nullopt;
   const auto text = try_read_file(file);
@@ -86,8 +86,7 @@ std::optional<Held> hold(const fs::path& library, std::string& problem) {
   const auto content = try_read_file(library, kMaxLibrary);
   if (!content) return problem = library.string() + " cannot be read", std::nullopt;
   if (sha256(*content) != out.manifest.sha256)
-    return problem = library.string() + " is not what was built: its checksum differs",
-           std::nullopt;
+    return problem = library.string() + " is damaged: its checksum is wrong", std::nullopt;
   return out;
 }
 

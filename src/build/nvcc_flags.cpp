@@ -109,7 +109,7 @@ constexpr NvccOption kNvccOptions[] = {{"-gencode", is_architecture},
                                        {"--Werror", is_warning_kind},
                                        {"-fmad", is_bool},
                                        {"--fmad", is_bool},
-                                       // Only nvcc's default values.
+                                       // Only nvcc's default values are accepted.
                                        {"-ftz", is_false},
                                        {"--ftz", is_false},
                                        {"-prec-div", is_true},

@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nvcc starts the host compiler through a shell, which would run commands in a folder's name.
+/// nvcc starts the host compiler through a shell, which would run commands in folder names.
 void require_safe_for_nvcc(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (!is_safe_for_nvcc(word))
       throw Error(
           ErrorCode::unavailable, "op builders",
-          {.what = "nvcc cannot compile with the word " + quoted_text(word) +
+          {.what = "nvcc cannot compile with the argument " + quoted_text(word) +
                    ": its shell expands $ and backquotes; use folders without these characters"});
 }
 
@@ -43,33 +43,33 @@ std::vector<std::string> include_flags(const Op& op, const Paths& paths, const L
   return out;
 }
 
-/// Beside each other in one folder, whatever folders the sources lie in.
+/// The number makes names unique, because all objects are in one folder.
 std::string object_name(const Source& source, std::size_t number) {
   return std::to_string(number) + "-" + fs::path(source.files.back()).filename().string() + ".o";
 }
 
-/// What makes GCC faster and changes nothing of what it writes. The first line of its --version is
-/// "<program> (<package>) <version>"; Clang has no parentheses there.
+/// Flags that make GCC faster without changing its output. The first line of GCC's --version is
+/// "<program> (<package>) <version>"; Clang's has no parentheses.
 std::vector<std::string> haste_flags(const Tools& tools) {
   if (!tools.compiler_identity.substr(tools.compiler_identity.find(' ') + 1).starts_with('('))
     return {};
-  // It need not look for what it may forget before it has 1 GB: of sources with torch's headers
-  // that is a tenth of the time.
+  // Disable garbage collection below 1 GB of heap. It takes about 10% of the compile time of
+  // sources with torch's headers.
   return {"--param=ggc-min-heapsize=1000000"};
 }
 
 std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
   std::vector<std::string> out;
   if (const auto prefix = prefix_of(op.description); !prefix.empty())
-    // The older kind of run path, which serves what that library needs too.
+    // Unlike RUNPATH, RPATH also applies to the dependencies of that library.
     append(out, {"-L" + prefix + "/lib", "-Wl,--disable-new-dtags,-rpath," + prefix + "/lib"});
   for (const auto& name : op.description.links) out.push_back("-l" + name);
-  // By name alone and without a run path: the process has them open, wherever they lie by then.
+  // No run path for LibTorch: the process has already loaded it, possibly from another folder.
   if (torch == nullptr) return out;
   append(out, {"-L" + torch->libraries().string(), "-ltorch_cpu", "-lc10"});
   if (!op.description.python.empty()) out.push_back("-ltorch_python");
-  // The CUDA runtime comes through them: the one that this LibTorch uses and no second one. A
-  // LibTorch without them can still compile the op, for another machine.
+  // The CUDA runtime comes with libtorch_cuda, so that the op uses the same runtime as LibTorch and
+  // not a second one. A LibTorch without CUDA can still compile the op for another machine.
   if (op.description.needs_nvcc() && !torch->cuda.empty())
     append(out, {"-Wl,--no-as-needed", "-l:" ANYACCEL_TORCH_CUDA});
   return out;
@@ -78,8 +78,7 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }  // namespace
 
 std::string library_name(const Description& description) {
-  // An op of one name may have a description for CUDA beside one for the host; both can be
-  // prebuilt.
+  // An op may have one description for the host and one for CUDA, and both can be prebuilt.
   return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
 }
 
@@ -115,13 +114,13 @@ std::vector<std::string> source_flags(const Op& op, const Source& source, const 
     for (const auto& flag : host) append(out, {"-Xcompiler", flag});
     append(out, cuda_flags(target));
   } else {
-    // The host's own flags come last, so that a description may say -O3.
+    // The description's flags are appended after these, so that it can override -O2.
     if (!source.files.back().ends_with(".c")) out = {"-std=c++20", "-fvisibility-inlines-hidden"};
     append(out, {"-O2", "-DNDEBUG", "-Wall", "-Wextra", "-Wno-missing-field-initializers"});
     append(out, host);
     append(out, sanitizer_flags());
   }
-  // As torch's own builds of extensions name the module.
+  // torch's own extension builds define the same macros.
   if (!op.description.python.empty())
     append(out,
            {"-DTORCH_EXTENSION_NAME=" + op.description.name, "-DTORCH_API_INCLUDE_EXTENSION_H"});
@@ -174,7 +173,7 @@ std::vector<Question> make_questions(const Op& op, const Paths& paths, const Too
                       .hint = package.empty() ? "" : "install " + package};
     question.command = {tools.compiler, "-std=c++20"};
     append(question.command, includes);
-    // Preprocessed only: reading a large header takes the compiler a second.
+    // Only preprocess, because parsing a large header takes about a second.
     append(question.command,
            {"-M", "-MF", "/dev/null", "-x", "c++", "-include", header, "/dev/null"});
     out.push_back(std::move(question));

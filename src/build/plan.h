@@ -1,4 +1,4 @@
-// The commands that build an op. A pure function of what is known; executor.h runs them.
+// The commands that build an op, computed without running anything. executor.h runs them.
 #pragma once
 
 #include <filesystem>
@@ -13,55 +13,52 @@
 
 namespace anyaccel::build {
 
-/// For GPUs from 2020 on, and the newer ones through PTX.
+/// GPUs from 2020 on. GPUs newer than compute capability 9.0 use the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
 /// One compilation.
 struct Step {
-  std::string source;  ///< as the description has it
+  std::string source;  ///< as in the description
   std::filesystem::path object;
-  std::filesystem::path list() const {
-    return object.string() + ".d";
-  }                                  ///< of the files that it was made from
+  std::filesystem::path list() const { return object.string() + ".d"; }  ///< dependency file (-MD)
   std::vector<std::string> command;  ///< command[0] is the program
 };
 
 struct Plan {
-  std::vector<Step> steps;  ///< in any order, side by side
+  std::vector<Step> steps;  ///< can run in any order and in parallel
   std::vector<std::string> link;
   std::filesystem::path library;
 };
 
-/// Programs by path.
+/// Paths and identities of the programs.
 struct Tools {
   std::string compiler;
-  std::string nvcc;    ///< empty when the op has no CUDA sources
-  std::string ccache;  ///< empty: none
+  std::string nvcc;    ///< empty if the op has no CUDA sources
+  std::string ccache;  ///< empty: do not use ccache
   std::string compiler_identity = {};
   std::string nvcc_identity = {};
 };
 
-/// "libanyaccel_op_<name>.so".
+/// Returns "libanyaccel_op_<name>.so", or "libanyaccel_op_<name>_cuda.so" for CUDA sources.
 ANYACCEL_API std::string library_name(const Description& description);
 
-/// Everything that is told to the compiler about a source, but for folders and for what only makes
-/// the compiler itself faster.
+/// Compiler flags of a source that affect the binary, without include folders.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
-/// -gencode for the architectures.
+/// The -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
-/// Of the sanitizer that this AnyAccel was built with; none in usual builds.
+/// Flags of the sanitizer with which AnyAccel was built; empty in normal builds.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();
 
-/// All commands; everything they write lies in `folder`.
+/// Makes all commands. They write only to `folder`.
 Plan make_plan(const Op& op, const Paths& paths, const LibTorch* torch, const Target& target,
                const Tools& tools, const std::filesystem::path& folder);
 
-/// Sources that show whether what the description needs is there: each asks for one thing. Compiled
-/// to nowhere.
+/// A check whether one requirement of the description is installed. The command discards its
+/// output.
 struct Question {
-  std::string what;                  ///< "header hwy/highway.h"
+  std::string what;                  ///< "the header hwy/highway.h"
   std::string hint;                  ///< "install libhwy-dev"
-  std::vector<std::string> command;  ///< exits with 0 when it is there
+  std::vector<std::string> command;  ///< exits with 0 if it is installed
 };
 std::vector<Question> make_questions(const Op& op, const Paths& paths, const Tools& tools);
 

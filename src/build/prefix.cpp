@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of the LibTorch that this process has open, or of the one that this AnyAccel was
-/// built with.
+/// Returns the path of the LibTorch that this process has loaded, or else the folder of the one
+/// that AnyAccel was built with.
 fs::path torch_folder() {
   std::string out;
   ::dl_iterate_phdr(
@@ -31,21 +31,21 @@ fs::path torch_folder() {
   return out.empty() ? recorded_libtorch() : fs::path(out);
 }
 
-/// <prefix> of <prefix>/lib/python3.x/site-packages/...; empty for other paths.
+/// Returns <prefix> of <prefix>/lib/python3.x/site-packages/...; empty for other paths.
 fs::path above_site_packages(const fs::path& path) {
   for (auto at = path; at.has_relative_path(); at = at.parent_path())
     if (at.filename() == "site-packages") return at.parent_path().parent_path().parent_path();
   return {};
 }
 
-/// Of the virtual environment whose Python was started as this process: it knows that by its name
-/// alone, which is a link.
+/// Returns the virtual environment whose Python runs this process; empty if there is none. It is
+/// detected by the name in the command line, because the Python of a virtual environment is a link.
 fs::path environment_of_this_process() {
   const auto command = try_read_file("/proc/self/cmdline").value_or("");
   fs::path program = command.substr(0, command.find('\0'));
   if (program.has_parent_path() && program.is_relative()) {
-    // As the shell saw it when the program began; a program that has gone elsewhere since is not
-    // found here.
+    // Relative to the working directory at the start. If the program has changed it since, the
+    // virtual environment is not found.
     std::error_code error;
     program = fs::absolute(program, error);
   }
@@ -79,9 +79,10 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
     add(above_site_packages(torch_folder()));
     add(above_site_packages(own_paths().libraries));
   } catch (const std::exception&) {
-    // A library that does not know its own place has no prebuilt ops either; loading one says so.
+    // own_paths() failed. Loading an op reports the error.
   }
-  // Code is loaded from these folders although no user named them.
+  // Code is loaded from these folders without being configured by the user, so they must be
+  // trusted.
   for (const auto& folder : op.prefixes)
     if (trust_problem(folder, TrustedKind::folder).empty()) add(folder);
   return out;
@@ -90,7 +91,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
 std::string prefix_of(const Description& op) {
   if (op.prefix_variable.empty()) return {};
   if (const auto given = env(op.prefix_variable.c_str())) return *given;
-  // What a prefix must have is what tells it from others.
+  // Candidates are recognized by the description's headers.
   if (op.headers.empty()) return {};
   for (const auto& candidate : prefix_candidates(op))
     if (has_all(candidate, op)) return candidate.string();

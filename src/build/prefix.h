@@ -1,4 +1,4 @@
-// Where what an op is built with lies, when it is not the system's.
+// Finds the prefix of a vendor's headers and libraries that are not in the system's folders.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@
 
 namespace anyaccel::build {
 
-/// The prefix of an op whose description has a `prefix_variable`: the variable's value; when that
-/// is not set, the first of prefix_candidates() in which all its headers and libraries lie. Empty
-/// when there is none.
+/// Returns the prefix of an op whose description has a `prefix_variable`: the variable's value, or
+/// else the first of prefix_candidates() that contains all headers and libraries of the
+/// description. Empty if there is none.
 ANYACCEL_API std::string prefix_of(const Description& op);
 
-/// Where packages of Python or of a vendor put such things: the active virtual environment
-/// (VIRTUAL_ENV), that of the Python which runs this process, those in which LibTorch and this
-/// library lie, and the description's own `prefix` lines. Nothing is run.
+/// Returns the prefixes of Python's and vendors' packages: the active virtual environment
+/// (VIRTUAL_ENV), the one of the Python that runs this process, those that contain LibTorch and
+/// this library, and the `prefix` lines of the description. Does not run programs.
 std::vector<std::filesystem::path> prefix_candidates(const Description& op);
 
 }  // namespace anyaccel::build

@@ -32,25 +32,27 @@ namespace {
 constexpr off_t kMaxOutput = 16 << 20;
 constexpr std::size_t kMaxAnswer = 1 << 20;
 constexpr const char* kShell = "/bin/sh";
-/// Kills its process group when its input ends, which only we can end.
+/// Kills its process group at the end of its input. Only this process holds the other end.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
-/// Starts nothing for a process that is gone already (0: it is outside of our PID namespace).
+/// Runs the program and reports its status on descriptor 3. Exits if our process has already ended,
+/// that is, if the parent has changed. A parent of 0 is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 
-/// Both ends closed on exec, and in the way of no descriptor that a child gets.
+/// Both ends are closed on exec. Their numbers are at least 10, so that they do not collide with
+/// the descriptors that a child gets.
 struct Pipe {
   int from = -1;
   int to = -1;
   Pipe() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) fail("no pipe", errno);
+    if (::pipe2(ends, O_CLOEXEC) != 0) fail("cannot create a pipe", errno);
     from = ::fcntl(ends[0], F_DUPFD_CLOEXEC, 10);
     to = ::fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
     const int error = errno;
     ::close(ends[0]);
     ::close(ends[1]);
-    if (from < 0 || to < 0) close_both(), fail("no pipe", error);
+    if (from < 0 || to < 0) close_both(), fail("cannot create a pipe", error);
   }
   ~Pipe() { close_both(); }
   Pipe(const Pipe&) = delete;
@@ -65,13 +67,13 @@ struct Pipe {
   }
 };
 
-/// What a runner wrote, or nothing yet.
+/// Parses the status that a runner reported; nothing if it is not complete yet.
 std::optional<int> status_in(const std::string& text) {
   if (!text.ends_with('\n')) return std::nullopt;
   return std::atoi(text.c_str());
 }
 
-/// Adds what is there; false at the end.
+/// Appends available data to `text`; returns false at the end of the file or after an error.
 bool read_some(int from, std::string& text) {
   char buffer[4096];
   for (;;) {
@@ -105,14 +107,14 @@ void reap(pid_t process) {
   }
 }
 
-/// Settings of posix_spawn, freed at the end.
+/// RAII wrapper for the settings of posix_spawn().
 struct SpawnSettings {
   posix_spawn_file_actions_t actions{};
   posix_spawnattr_t attributes{};
   SpawnSettings() {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawnattr_init(&attributes);
-    // What the process blocks or ignores is not the compiler's.
+    // The child does not inherit blocked and ignored signals.
     sigset_t none, all;
     ::sigemptyset(&none);
     ::sigfillset(&all);
@@ -150,7 +152,7 @@ pid_t spawn(SpawnSettings& settings, pid_t group, const std::vector<std::string>
   return process;
 }
 
-/// `words` through the runner, which reports to `report`.
+/// Starts `command` through the runner, which writes the status to `report`.
 pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::string>& command,
                    const std::vector<std::string>& environment, int report) {
   if (::access(command.at(0).c_str(), X_OK) != 0) fail("cannot start " + command[0], errno);
@@ -168,7 +170,7 @@ ProgramOutput::ProgramOutput() {
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);
-  if (descriptor_ < 0) fail("no memory for the compiler's messages", error);
+  if (descriptor_ < 0) fail("cannot allocate memory for the compiler's output", error);
   // Sealed at its full size, so that endless writes fail.
   if (::ftruncate(descriptor_, kMaxOutput) == 0)
     ::fcntl(descriptor_, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK);
@@ -207,11 +209,12 @@ Outcome run_program(const std::vector<std::string>& command,
   bool open = true, reported = false;
   try {
     while (open || !reported) {
-      // What a program left behind may hold its output open for ever.
+      // Processes that the program left behind may keep its output open forever, so the loop also
+      // ends when the status is known and no output is available.
       pollfd both[] = {{open ? output.from : -1, POLLIN, 0},
                        {reported ? -1 : report.from, POLLIN, 0}};
       const int ready = ::poll(both, 2, 100);
-      if (ready < 0 && errno != EINTR) fail("no answer from " + command[0], errno);
+      if (ready < 0 && errno != EINTR) fail("cannot read the output of " + command[0], errno);
       throw_if_interrupted("OpBuilder::load");
       if (waiting) waiting();
       if (ready <= 0 && !reported && is_gone(process))
@@ -230,8 +233,7 @@ Outcome run_program(const std::vector<std::string>& command,
   reap(process);
   const auto status = status_in(text);
   if (!status)
-    throw Error(ErrorCode::interrupted, "op builders",
-                {.what = command[0] + " was ended from outside"});
+    throw Error(ErrorCode::interrupted, "op builders", {.what = command[0] + " was killed"});
   out.status = *status;
   return out;
 }
@@ -240,7 +242,7 @@ ProcessGroup::ProcessGroup() {
   Pipe life;
   SpawnSettings settings;
   ::posix_spawn_file_actions_adddup2(&settings.actions, life.from, 0);
-  // It must not keep open what this process writes to.
+  // The guard must not keep this process's standard output and error open.
   ::posix_spawn_file_actions_addopen(&settings.actions, 1, "/dev/null", O_WRONLY, 0);
   ::posix_spawn_file_actions_addopen(&settings.actions, 2, "/dev/null", O_WRONLY, 0);
   guard_ = spawn(settings, 0, {kShell, "-c", kGuard}, {});
@@ -276,7 +278,7 @@ ProcessGroup::Ended ProcessGroup::end(std::vector<Running>::iterator one, bool l
   if (!status && !lost) return {};
   if (!status)
     throw Error(ErrorCode::interrupted, "op builders",
-                {.what = "the processes of the build were ended from outside"});
+                {.what = "the processes of the build were killed"});
   const Ended out{one->process, *status};
   ::close(one->report);
   reap(one->process);
@@ -301,8 +303,8 @@ ProcessGroup::Ended ProcessGroup::wait(int milliseconds) {
       if (reports[i].revents != 0) {
         lost = !read_some(one->report, one->text);
       } else if (ready == 0) {
-        // A forked child of ours may hold the other end: the report of one that was killed then
-        // never ends.
+        // A forked child of this process may hold the other end of the pipe. The pipe of a killed
+        // runner then never reports the end of the file.
         lost = is_gone(one->process);
         if (lost) read_rest(one->report, one->text);
       }

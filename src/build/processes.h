@@ -1,5 +1,5 @@
-// Programs that a build runs: argument vectors, never a shell; none outlives the process that
-// started it.
+// Runs the programs of a build. Arguments are never parsed by a shell, and no program outlives this
+// process.
 #pragma once
 
 #include <sys/types.h>
@@ -13,7 +13,7 @@
 namespace anyaccel::build {
 
 struct Outcome {
-  int status = 0;      ///< exit code; 128 + signal for a program that a signal ended
+  int status = 0;      ///< exit code, or 128 + signal
   std::string output;  ///< standard output and error
 };
 
@@ -51,7 +51,7 @@ class ProgramOutput {
 class ProcessGroup {
  public:
   ProcessGroup();
-  /// Kills what still runs.
+  /// Kills all programs that are still running.
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -61,22 +61,22 @@ class ProcessGroup {
               const ProgramOutput& output);
 
   struct Ended {
-    pid_t process = 0;  ///< 0: none ended within the time
+    pid_t process = 0;  ///< 0: none ended before the timeout
     int status = 0;
   };
-  /// The next that ends, waiting `milliseconds` at most. Throws `interrupted`, also when somebody
-  /// killed one of the group.
+  /// Waits up to `milliseconds` for a program to end. Throws `interrupted`, also if the runner of a
+  /// program was killed.
   Ended wait(int milliseconds);
 
  private:
   struct Running {
     pid_t process;
-    int report;  ///< where its status comes from
+    int report;  ///< pipe from which the status is read
     std::string text = {};
   };
   Ended end(std::vector<Running>::iterator one, bool lost);
   pid_t guard_ = 0;
-  int alive_ = -1;  ///< the guard's input; its end is the end of this process
+  int alive_ = -1;  ///< the guard's input, which is closed when this process ends
   std::vector<Running> running_;
 };
 

@@ -56,25 +56,25 @@ void Progress::work_on(const std::string& text) {
     throw Error(ErrorCode::timeout, "OpBuilder::load",
                 {.what = "building " + name_ + " took longer than ANYACCEL_OP_BUILD_TIMEOUT=" +
                          std::to_string(limit) + " seconds: " + text,
-                 .hint = "raise the limit, or find out why that program hangs"});
+                 .hint = "raise the limit, or check why that program hangs"});
 }
 
 void Progress::wait_for(const FileLock::Holder& holder) {
   auto who = holder.process > 0 ? "process " + std::to_string(holder.process)
                                 : std::string("another process");
   if (!holder.host.empty()) who += " on " + holder.host;
-  show("waiting for " + who + ", which builds it");
+  show("waiting for " + who + ", which is building it");
   if (passed() >= std::chrono::seconds(2) + told_ * std::chrono::minutes(1)) {
     ++told_;
     log(LogLevel::warning,
-        name_ + ": waiting for " + who + ", which builds it, for " + in_seconds(passed()));
+        name_ + ": waiting for " + who + ", which is building it, for " + in_seconds(passed()));
   }
   const auto limit = env_int("ANYACCEL_OP_WAIT", 0, 1'000'000);
   if (limit && passed() >= std::chrono::seconds(*limit))
     throw Error(ErrorCode::timeout, "OpBuilder::load",
                 {.what = name_ + " is being built by " + who +
                          ", longer than ANYACCEL_OP_WAIT=" + std::to_string(*limit) + " seconds",
-                 .hint = "see what that process does, or raise the limit"});
+                 .hint = "check that process, or raise the limit"});
 }
 
 int job_count(int steps, double cores, long long memory) {

@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 std::optional<LibTorch> torch_of(const Op& op, const Settings& settings) {
   if (!op.description.torch) return std::nullopt;
   auto torch = read_libtorch(settings.torch_prefix);
-  // Before any library is looked for: one that was compiled for another machine may lie there.
+  // Check before looking for a library, because the cache may have one that was compiled for
+  // another machine.
   if (op.description.needs_nvcc() && !settings.compile_only)
     if (const auto problem = no_cuda_in(torch); !problem.empty())
       throw Error(ErrorCode::unavailable, "OpBuilder::load",
@@ -48,7 +49,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   auto wanted = settings.compiler;
   if (wanted.empty()) {
     wanted = op.description.compiler;
-    // A description may bring its compiler along.
+    // The compiler may be part of the op's folder.
     if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
       wanted = (op.folder() / wanted).string();
   }
@@ -59,7 +60,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   try {
     cache.prepare();
   } catch (const Error&) {
-    // Who builds is told; a library that is there already needs no folder.
+    // Ignored, because an existing library can be used without the folder. A build reports it.
   }
   const auto memo = cache.memo_folder();
   out.compiler_identity = compiler_identity(out.compiler, memo);
@@ -75,7 +76,8 @@ Key full_key(Key key, const Op& op, const Tools& tools) {
   if (!op.description.prefix_variable.empty())
     search.push_back(op.description.prefix_variable + "=" + prefix_of(op.description));
 #ifdef __GLIBC__
-  // A cache may be used by machines with another one, for which the libraries are too new.
+  // Machines with an older glibc may share the cache, but cannot load libraries built for a newer
+  // one.
   identities.emplace_back("glibc", ::gnu_get_libc_version());
 #endif
   add_tools(key, identities, search);
@@ -86,7 +88,7 @@ std::string entry_name(const Op& op, const Key& key) {
   return op.description.name + "-" + key.key.substr(0, 24);
 }
 
-/// What differs between a manifest and what is wanted, in words.
+/// Describes how a manifest differs from the requested key.
 std::string difference(const Manifest& manifest, const Key& key) {
   std::string out;
   const std::map<std::string, std::string> theirs(manifest.parts.begin(), manifest.parts.end());
@@ -96,24 +98,25 @@ std::string difference(const Manifest& manifest, const Key& key) {
     const bool long_text = name.starts_with("file ");
     out += (out.empty() ? "" : "; ") + name + " differs";
     if (!long_text && place != theirs.end())
-      out += ": " + place->second + " there, " + value + " here";
+      out += " (" + place->second + " instead of " + value + ")";
   }
-  return out.empty() ? "a file of it is gone" : out;
+  return out.empty() ? "a file that it was built from is missing" : out;
 }
 
-/// Nothing, with `problem`, when it is there and not right.
+/// Holds `library` if it is complete and its external files are unchanged. Otherwise returns
+/// nothing, and sets `problem` if the library exists.
 std::optional<Held> hold_right(const Op& op, const fs::path& library, const std::string& content,
                                bool prebuilt, std::string& problem) {
   auto held = hold(library, problem);
   if (!held) return std::nullopt;
-  if (held->manifest.content != content) return held;  // the caller says how
+  if (held->manifest.content != content) return held;  // the caller reports the difference
   problem = external_change(held->manifest.external, op.description, prebuilt);
   if (!problem.empty()) return std::nullopt;
   return held;
 }
 
 void count_use(const Held& held) {
-  // A cache that cannot be written is not cleaned either.
+  // Errors are ignored: entries of a read-only cache are not evicted either.
   static_cast<void>(
       ::utimensat(AT_FDCWD, (held.library.string() + kManifestSuffix).c_str(), nullptr, 0));
 }
@@ -123,7 +126,7 @@ enum class Use { counts, does_not };
 std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const Key& key,
                                    std::string* why_not, Use use) {
   const Cache cache(settings.cache);
-  // Built because the prebuilt one was not wanted, or could not be opened.
+  // A library that was built because the prebuilt one was unwanted or could not be opened.
   if (const auto name = cache.preferred(op.description.name, key.content); !name.empty()) {
     std::string ignored;
     auto held = hold_right(op, cache.entry(name) / library_name(op.description), key.content, false,
@@ -138,7 +141,7 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
     std::string problem;
     auto held = hold_right(op, folder / library_name(op.description), key.content, true, problem);
     if (held && held->manifest.content != key.content)
-      problem = "it was built for something else: " + difference(held->manifest, key);
+      problem = "it was built differently: " + difference(held->manifest, key);
     if (held && problem.empty()) return Found{std::move(*held), Origin::prebuilt};
     if (problem.empty()) continue;
     log_once(LogLevel::info, "prebuilt " + op.description.name,
@@ -151,11 +154,11 @@ std::optional<Found> find_prebuilt(const Op& op, const Settings& settings, const
 std::optional<Found> find_cached(const Op& op, const Settings& settings, const Key& key,
                                  bool& defective, Use use) {
   const Cache cache(settings.cache);
-  if (!cache.is_trusted()) return std::nullopt;  // prepare() says why
+  if (!cache.is_trusted()) return std::nullopt;  // prepare() reports the reason
   const auto folder = cache.entry(entry_name(op, key));
   std::string problem;
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
-  if (held && held->manifest.key != key.key) problem = "its manifest is another one's";
+  if (held && held->manifest.key != key.key) problem = "its manifest belongs to another library";
   if (!problem.empty()) {
     log_once(LogLevel::warning, folder.string(),
              op.description.name + " is built again: " + problem);
@@ -172,9 +175,9 @@ std::string questions_failed(const Op& op, const Settings& settings,
   if (torch && !tools.nvcc.empty())
     if (auto problem = toolkit_mismatch(*torch, tools.nvcc_identity); !problem.empty())
       return problem;
-  // Asked once a process: machines do not lose headers while a program runs, and it takes the
-  // compiler's time. Only a yes stays: what is missing may be installed. The lock is not held while
-  // a program runs.
+  // Each question runs the compiler, so positive answers are cached for the life of the process.
+  // Negative answers are not, because the user may install the missing package. The lock is not
+  // held while a program runs.
   Progress progress(op.description.name);
   static auto* mutex = new ForkSafeMutex;
   static auto* answered = new std::set<std::vector<std::string>>;
@@ -188,9 +191,9 @@ std::string questions_failed(const Op& op, const Settings& settings,
     // The compiler writes its temporary files to TMPDIR.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") +
-             " is full: the compiler said " + quoted_text(full);
+             " is full: the compiler printed " + quoted_text(full);
     if (answer.status != 0)
-      return question.what + " is not there" + (question.hint.empty() ? "" : "; " + question.hint);
+      return question.what + " is missing" + (question.hint.empty() ? "" : "; " + question.hint);
     const std::lock_guard lock(*mutex);
     answered->insert(question.command);
   }
@@ -209,7 +212,8 @@ void build_in(const fs::path& folder, const Op& op, const Settings& settings,
               const std::optional<LibTorch>& torch, const Tools& tools, const Key& key) {
   const auto out = folder / "out";
   if (::mkdir(out.c_str(), 0700) != 0)
-    throw fs::filesystem_error("cannot make", out, std::error_code(errno, std::generic_category()));
+    throw fs::filesystem_error("cannot create", out,
+                               std::error_code(errno, std::generic_category()));
   auto plan =
       make_plan(op, settings.paths, torch ? &*torch : nullptr, settings.target, tools, folder);
   execute(plan, op.description.name,
@@ -253,7 +257,9 @@ Found build_locked(const Op& op, const Settings& settings, const std::optional<L
   auto found = find_cached(op, settings, key, unused, Use::counts);
   if (!found)
     throw Error(ErrorCode::io, "op cache",
-                {.what = "what was built vanished from " + cache.folder().string()});
+                {.what = "the new library of " + op.description.name + " is missing from " +
+                         cache.folder().string(),
+                 .hint = "check whether another program removes files there"});
   found->origin = Origin::built;
   return std::move(*found);
 }
@@ -289,14 +295,14 @@ Found find_or_build(const Op& op, const Settings& settings) try {
   const auto tools = find_tools(op, settings);
   key = full_key(std::move(key), op, tools);
   bool unused = false;
-  // Without the lock: a cache that can only be read serves too.
+  // Look without the lock first, so that a read-only cache can be used.
   if (!settings.force)
     if (auto found = find_cached(op, settings, key, unused, Use::counts)) return std::move(*found);
   return build_locked(op, settings, torch, tools, key);
 } catch (const fs::filesystem_error& error) {
   throw Error(ErrorCode::io, "op cache",
               {.what = error.what(),
-               .hint = "set ANYACCEL_OP_CACHE to a folder of yours on a disk with room"});
+               .hint = "set ANYACCEL_OP_CACHE to a folder of your own on a disk with free space"});
 }
 
 Compatibility check(const Op& op, const Settings& settings) noexcept try {
@@ -358,11 +364,12 @@ Origin build_prebuilt(const Op& op, const Settings& settings, const fs::path& fo
       return Origin::prebuilt;
   require_needs(op, settings, torch, tools);
   fs::create_directories(folder);
-  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // what killed builds left
+  Cache(folder).evict(std::numeric_limits<std::int64_t>::max());  // only leftovers of killed builds
   const PrivateFolder work(folder);
   build_in(work.path(), op, settings, torch, tools, key);
   const auto made = work.path() / "out" / library.filename();
-  // A new manifest beside an old library would not fit its checksum, so this order is safe, too.
+  // If the process ends between the two renames, the old manifest's checksum rejects the new
+  // library.
   fs::rename(made, library);
   fs::rename(made.string() + kManifestSuffix, library.string() + kManifestSuffix);
   return Origin::built;

@@ -1,4 +1,4 @@
-// From an op to a library that may be opened: prebuilt, from the cache, or built now.
+// Provides the library of an op: a prebuilt one, one from the cache, or a new build.
 #pragma once
 
 #include <memory>
@@ -15,18 +15,19 @@ struct Settings {
   Paths paths;
   std::filesystem::path torch_prefix;
   Target target;
-  std::string compiler;  ///< stands above the description's; empty: that one, CXX, the system's
+  std::string
+      compiler;  ///< overrides the description's; empty: the description's, CXX, or the system's
   std::filesystem::path cache;
   bool verbose = false;
   bool force =
-      false;  ///< build although there is one; what is built then stands above a prebuilt one
-  bool fatal_warnings = false;  ///< for our own builds
+      false;  ///< build even if a library exists; the result takes precedence over prebuilt ones
+  bool fatal_warnings = false;  ///< for AnyAccel's own build
   bool prebuilt = true;         ///< look for prebuilt libraries
   bool compile_only =
-      false;  ///< for another machine: this LibTorch may lack the CUDA that the op is for
+      false;  ///< for another machine; allows CUDA ops although this LibTorch has no CUDA
 };
 
-/// Everything from the environment and from where our libraries lie.
+/// Returns settings from the environment variables and the location of AnyAccel's libraries.
 ANYACCEL_API Settings default_settings(std::filesystem::path torch_prefix);
 
 enum class Origin { prebuilt, cached, built };
@@ -37,34 +38,33 @@ struct Found {
   Origin origin;
 };
 
-/// Looks for the library and builds it when there is none. Safe to call from any number of
-/// processes and threads at once: one builds, the others wait and take its result. Throws
-/// `build_failed`, `unavailable`, `io`, `not_found`.
+/// Finds the library of an op, or builds it if there is none. Thread-safe and process-safe: one
+/// caller builds, and the others wait for its result. Throws `build_failed`, `unavailable`, `io`
+/// and `not_found`.
 ANYACCEL_API Found find_or_build(const Op& op, const Settings& settings);
-/// The first half of it: nothing when it would have to be built. `why_not` says why a prebuilt one
-/// was not taken. It does not count as a use.
+/// Like find_or_build(), but returns nothing instead of building. `why_not` receives the reason why
+/// a prebuilt library was rejected. Does not count as a use of the cache entry.
 ANYACCEL_API std::optional<Found> find(const Op& op, const Settings& settings,
                                        std::string* why_not = nullptr);
 
-/// Whether find_or_build() can do it: it asks the same questions. Never throws; runs compilers at
-/// most to see whether headers and libraries are there, and starts no device.
+/// Checks whether find_or_build() would find the library or could build it. Never throws. May run
+/// the compiler to look for headers and libraries; does not initialize devices.
 ANYACCEL_API Compatibility check(const Op& op, const Settings& settings) noexcept;
 
-/// What the key of an op here is made from, as (name, value); nothing is run. Throws `not_found`,
-/// `unavailable`.
+/// Returns the inputs of the key as (name, value), without the compiler's. Does not run programs.
+/// Throws `not_found` and `unavailable`.
 ANYACCEL_API Key key_of(const Op& op, const Settings& settings);
 
-/// What a build would do.
+/// The steps of a build, without running them.
 struct DryRun {
   std::string name, key;
   std::filesystem::path folder;
   int jobs = 1;
-  std::vector<std::string> commands;  ///< as they can be typed into a shell
+  std::vector<std::string> commands;  ///< quoted for a shell
 };
 ANYACCEL_API DryRun dry_run(const Op& op, const Settings& settings);
 
-/// Builds into `folder`, where it becomes a prebuilt library. Nothing is done when the one there is
-/// right.
+/// Builds a prebuilt library into `folder`. Does nothing if the one there is up to date.
 ANYACCEL_API Origin build_prebuilt(const Op& op, const Settings& settings,
                                    const std::filesystem::path& folder);
 

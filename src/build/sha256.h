@@ -11,11 +11,11 @@
 
 namespace anyaccel::build {
 
-/// Takes bytes in pieces; `hex()` is the digest of all of them. Not thread-safe.
+/// Incremental hash: hex() returns the digest of all added bytes. Not thread-safe.
 class Sha256 {
  public:
   void add(std::string_view bytes);
-  /// 64 lower-case hexadecimal digits. Nothing may be added afterwards.
+  /// Returns 64 lower-case hexadecimal digits. Do not call add() or hex() afterwards.
   std::string hex();
 
  private:
@@ -27,7 +27,7 @@ class Sha256 {
   std::uint64_t length_ = 0;
 };
 
-/// The digest of one text.
+/// Returns the digest of `bytes`.
 ANYACCEL_API std::string sha256(std::string_view bytes);
 
 }  // namespace anyaccel::build

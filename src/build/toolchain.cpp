@@ -26,7 +26,7 @@ bool is_ccache(const fs::path& file) {
   return fs::canonical(file, error).filename() == "ccache";
 }
 
-/// What makes ccache run another compiler than it was given.
+/// True for variables that make ccache run a compiler other than the given one.
 bool names_compiler(std::string_view entry) {
   return entry.starts_with("CCACHE_COMPILER=") || entry.starts_with("CCACHE_COMPILERTYPE=") ||
          entry.starts_with("CCACHE_PATH=");
@@ -36,7 +36,8 @@ bool names_compiler(std::string_view entry) {
 
 std::optional<std::string> find_tool(const std::string& name) {
   auto found = find_program(name, [&](const std::string& file) {
-    // An entry of PATH may mean the current folder: whoever can write there would be the compiler.
+    // Ignore relative entries of PATH: anybody who can write to the current folder could replace
+    // the compiler.
     return file.starts_with('/') && (name == "ccache" || !is_ccache(file));
   });
   return found && is_program(*found) ? found : std::nullopt;
@@ -45,7 +46,7 @@ std::optional<std::string> find_tool(const std::string& name) {
 std::string find_compiler(const std::string& wanted) {
   auto named = wanted.empty() ? env("CXX").value_or("") : wanted;
   const std::string from = wanted.empty() ? "CXX" : "the compiler of the op";
-  // As CMake and make take it: "ccache g++". ccache is used anyway.
+  // CMake and make accept "ccache g++". Drop the ccache, because it is used anyway.
   if (const auto space = named.find(' '); space != std::string::npos && !find_tool(named)) {
     auto rest = named.substr(std::min(named.find_first_not_of(' ', space), named.size()));
     if (fs::path(named.substr(0, space)).filename() == "ccache" &&
@@ -53,25 +54,25 @@ std::string find_compiler(const std::string& wanted) {
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = from + " is more than one program's name",
+                  {.what = from + " has more than one word",
                    .got = "'" + named + "'",
-                   .want = "a program or path, or `ccache` and one",
-                   .hint = "put flags into a script of your own"});
+                   .want = "the name or path of a program, optionally after `ccache`",
+                   .hint = "put flags into a wrapper script"});
   }
   if (!named.empty()) {
     auto found = find_tool(named);
-    // A link that is called as a compiler and is ccache: the one it stands for comes later in PATH.
+    // A link to ccache with the name of a compiler stands for the compiler later in PATH.
     if (found && is_ccache(*found)) found = find_tool(fs::path(*found).filename().string());
     if (found && !is_ccache(*found)) return *found;
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the C++ compiler " + named + " is not there",
+                {.what = "the C++ compiler " + named + " was not found",
                  .hint = wanted.empty() ? "set CXX to a C++20 compiler"
-                                        : "install it; the op's description asks for it"});
+                                        : "install it; the op's description requires it"});
   }
   for (const char* name : {"c++", "g++", "clang++"})
     if (auto found = find_tool(name)) return *found;
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "there is no C++ compiler",
+              {.what = "no C++ compiler was found",
                .got = "no c++, g++ or clang++ in PATH",
                .hint = "install one, or set CXX"});
 }
@@ -80,7 +81,8 @@ std::string find_nvcc() {
   if (const auto named = env("NVCC")) {
     if (auto found = find_tool(*named)) return *found;
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "NVCC names " + *named + ", which is not there"});
+                {.what = "NVCC names " + *named + ", which was not found",
+                 .hint = "set NVCC to the path of nvcc, or unset it"});
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const auto home = env(variable))
@@ -88,7 +90,7 @@ std::string find_nvcc() {
   for (const char* name : {"nvcc", "/usr/local/cuda/bin/nvcc"})
     if (auto found = find_tool(name)) return *found;
   throw Error(ErrorCode::unavailable, "op builders",
-              {.what = "this op has CUDA sources and there is no nvcc",
+              {.what = "this op has CUDA sources, but nvcc was not found",
                .hint = "install the CUDA toolkit, or set CUDA_HOME"});
 }
 
@@ -98,24 +100,24 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   const auto real = fs::canonical(path, error);
   if (error || ::stat(real.c_str(), &info) != 0)
     throw Error(ErrorCode::unavailable, "op builders",
-                {.what = "the compiler " + path + " is not there"});
+                {.what = "the compiler " + path + " does not exist"});
   const auto stamp = path + "\n" + real.string() + "\n" + std::to_string(info.st_size) + "\n" +
                      std::to_string(info.st_mtim.tv_sec) + "." +
                      std::to_string(info.st_mtim.tv_nsec);
   const bool has_memo = !memo_folder.empty();
   const auto memo = memo_folder / ("tool-" + sha256(stamp).substr(0, 16));
-  // The stamp stands in the file too, so that nothing else is taken for it.
+  // The file contains the whole stamp, because its name has only a part of the digest.
   if (const auto kept = has_memo ? try_read_file(memo) : std::nullopt;
       kept && kept->starts_with(stamp + "\n\n"))
     return kept->substr(stamp.size() + 2);
   Progress progress("the compiler");
   const auto said = run_program({path, "--version"}, build_environment(),
-                                [&] { progress.work_on("asking " + path + " for its version"); });
+                                [&] { progress.work_on("checking the version of " + path); });
   if (said.status != 0)
     throw Error(ErrorCode::unavailable, "op builders",
                 {.what = "the compiler " + path + " does not run",
                  .got = printable_text(said.output, 1000)});
-  // nvcc says its version in the fourth line.
+  // nvcc prints its version in the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;
   auto identity = said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " +
@@ -123,7 +125,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
   try {
     if (has_memo) write_file_atomically(memo, stamp + "\n\n" + identity);
   } catch (const Error&) {
-    // A folder that cannot be written costs a few milliseconds a load.
+    // Without the memo, each load takes a few milliseconds longer.
   }
   return identity;
 }
@@ -144,7 +146,7 @@ std::vector<std::string> build_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (const std::string_view name = *entry; name.starts_with("CCACHE_") && !names_compiler(name))
       out.emplace_back(*entry);
-  out.emplace_back("LC_ALL=C");  // messages that can be searched for
+  out.emplace_back("LC_ALL=C");  // full_disk_line() searches for English messages
   return out;
 }
 

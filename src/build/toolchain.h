@@ -1,4 +1,4 @@
-// Compilers: where they are and which ones, without a shell.
+// Finds and identifies compilers, without a shell.
 #pragma once
 
 #include <filesystem>
@@ -8,29 +8,29 @@
 
 namespace anyaccel::build {
 
-/// The file of a program: a path as it is, a name looked up in PATH. Nothing when it is not there
-/// or not executable. ccache in a compiler's place is passed over, so that the compiler itself is
-/// known.
+/// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nothing
+/// if it does not exist or is not executable. Links to ccache with the name of a compiler are
+/// skipped, so that the compiler itself is found.
 std::optional<std::string> find_tool(const std::string& name);
 
-/// The C++ compiler: `wanted` (a description's own), else CXX, else c++, g++, clang++. Throws
-/// `unavailable` naming what was looked for.
+/// Returns the C++ compiler: `wanted` (the description's), else CXX, else c++, g++ or clang++.
+/// Throws `unavailable`, naming the missing program.
 std::string find_compiler(const std::string& wanted);
 
-/// nvcc: NVCC, then bin/nvcc of CUDA_HOME and CUDA_PATH, then PATH, then /usr/local/cuda. Throws
-/// `unavailable`.
+/// Returns nvcc: NVCC, else bin/nvcc in CUDA_HOME or CUDA_PATH, else from PATH, else in
+/// /usr/local/cuda. Throws `unavailable`.
 std::string find_nvcc();
 
-/// Which compiler a path is: the first line of its `--version` and the size of its file. The line
-/// is kept in `memo_folder` under path, size and time, so that later calls run no program. Throws
-/// `unavailable` when it does not run.
+/// Returns the identity of a compiler: the version line of `--version` and the size of the file. It
+/// is cached in `memo_folder` by path, size and time, so that later calls do not run the compiler.
+/// Throws `unavailable` if the compiler does not run.
 std::string compiler_identity(const std::string& path, const std::filesystem::path& memo_folder);
 
-/// What compilers get of this process's environment: what finds programs and files, and nothing
-/// that changes what they do.
+/// Returns the environment of compilers: the variables of this process that locate programs and
+/// files, but none that change the compiler's behavior.
 std::vector<std::string> build_environment();
-/// The part of it that changes which headers and libraries are found, as NAME=value; it belongs to
-/// the key.
+/// Returns the variables that change which headers and libraries are found, as NAME=value. They are
+/// part of the key.
 std::vector<std::string> search_environment();
 
 }  // namespace anyaccel::build

@@ -20,10 +20,10 @@ constexpr const char* kWhere = "launch";
 struct Candidate {
   sdk::Traits traits;
   bool on_cores;
-  std::optional<sdk::Probe> probe;  ///< empty: only torch can tell
+  std::optional<sdk::Probe> probe;  ///< empty: only torch can detect devices
 };
 
-/// A built-in backend is asked when its turn has come: some have to open a vendor's library.
+/// Built-in backends are probed only when needed, because some probes open a vendor's library.
 std::optional<sdk::Probe> probe_of(const Candidate& candidate) {
   if (candidate.probe || candidate.traits.probe == nullptr) return candidate.probe;
   return candidate.traits.probe();
@@ -64,18 +64,18 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
     if (probe && probe->device_count == 0 && !elsewhere)
       throw Error(ErrorCode::unavailable, kWhere,
                   {.what = "the accelerator '" + name +
-                           "' was named but has no devices here: " + probe->reason,
-                   .hint = "unset DS_ACCELERATOR to use what is there"});
+                           "', which DS_ACCELERATOR names, has no devices here: " + probe->reason,
+                   .hint = "unset DS_ACCELERATOR to use an available accelerator"});
     return made(std::move(candidate), probe, "DS_ACCELERATOR names it");
   }
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "no accelerator has this name",
                .got = "'" + name + "'",
                .want = "one of " + names,
-               .hint = "check DS_ACCELERATOR, or put its plugin where ANYACCEL_PLUGIN_PATH says"});
+               .hint = "check DS_ACCELERATOR, or add its plugin's folder to ANYACCEL_PLUGIN_PATH"});
 }
 
-/// The entries of the first variable that is set; nothing where none is.
+/// Returns the entries of the first visible-devices variable that is set; nothing if none is.
 std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& accelerator) {
   for (const auto& variable : accelerator.traits.visible_devices_envs) {
     const auto list = env(variable.c_str());
@@ -86,7 +86,7 @@ std::optional<std::vector<std::string>> visible_entries(const JobAccelerator& ac
       auto entry = list->substr(begin, end - begin);
       entry.erase(0, entry.find_first_not_of(' '));
       entry.erase(entry.find_last_not_of(' ') + 1);
-      // The vendors' libraries stop at the first entry that is none.
+      // Stop at the first invalid entry, like the vendors' libraries.
       if (entry.empty() || entry.front() == '-') break;
       out.push_back(std::move(entry));
       begin = end + 1;
@@ -109,13 +109,14 @@ JobAccelerator find_accelerator(const std::optional<std::string>& named, bool el
         throw Error(
             ErrorCode::unavailable, kWhere,
             {.what =
-                 "ANYACCEL_STRICT forbids falling to the host, and no other accelerator is here: " +
+                 "ANYACCEL_STRICT forbids the fallback to the host, and no other accelerator has "
+                 "devices here: " +
                  reasons,
              .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
       return made(std::move(candidate), probe, "no other accelerator has devices here");
     }
     if (probe && probe->device_count > 0)
-      return made(std::move(candidate), probe, "the first that has devices here");
+      return made(std::move(candidate), probe, "the first accelerator that has devices here");
     if (probe)
       reasons.append(reasons.empty() ? "" : "; ")
           .append(candidate.traits.name + ": " + probe->reason);
@@ -134,7 +135,7 @@ std::vector<std::string> visible_slots(const JobAccelerator& accelerator) {
     throw Error(
         ErrorCode::unavailable, kWhere,
         {.what = "the devices of '" + accelerator.traits.name + "' cannot be counted without torch",
-         .hint = "say how many ranks there shall be: --num_accelerators"});
+         .hint = "pass the number of ranks with --num_accelerators"});
   return numbered_slots(*accelerator.devices);
 }
 
@@ -155,7 +156,7 @@ std::vector<std::string> visible_names(const JobAccelerator& accelerator,
                   {.what = "the host file has more slots than " +
                            accelerator.traits.visible_devices_envs.front() + " leaves visible here",
                    .got = "slot " + slot,
-                   .want = std::to_string(entries->size()) + " slots at most"});
+                   .want = "at most " + std::to_string(entries->size()) + " slots"});
     }
   }
   return out;

@@ -1,5 +1,5 @@
-// Which accelerator a job runs on, found without torch: from the traits of backends and the text
-// files of plugins.
+// Selects a job's accelerator without torch, from the traits of backends and the text files of
+// plugins.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,25 @@ namespace anyaccel::launch {
 
 struct JobAccelerator {
   sdk::Traits traits;
-  bool on_cores = false;       ///< ranks compute on the host's cores; its devices are NUMA nodes
-  std::optional<int> devices;  ///< of this host; empty where only torch can count them, and where
-                               ///< devices are parts of the host
-  std::string reason;          ///< one sentence: why this one
+  bool on_cores = false;       ///< ranks compute on the host's cores; the devices are NUMA nodes
+  std::optional<int> devices;  ///< number of devices of this host; empty if only torch can count
+                               ///< them, or if they are parts of the host
+  std::string reason;          ///< why this accelerator was selected, one sentence
 };
 
-/// The accelerator `named`, otherwise the best whose devices are here, in the registry's order.
-/// Throws `invalid_argument` for a name that nobody has and `unavailable` for one without devices;
-/// for the host too where ANYACCEL_STRICT forbids to fall to it. With `elsewhere` ranks run on
-/// other hosts, and one without devices here is no error.
+/// Returns the accelerator `named` or, if empty, the first one in the registry's order that has
+/// devices on this machine. Throws `invalid_argument` for an unknown name, and `unavailable` if the
+/// accelerator has no devices or if ANYACCEL_STRICT forbids the fallback to the host. With
+/// `elsewhere`, ranks run on other hosts, and an accelerator without devices here is not an error.
 JobAccelerator find_accelerator(const std::optional<std::string>& named, bool elsewhere = false);
 
-/// The slots of this host: those that the accelerator's variable leaves visible, by the names that
-/// stand in it, otherwise numbers. Not for an accelerator that computes on cores. Throws
-/// `unavailable` where the devices cannot be counted.
+/// Returns the slots of this host: the entries of the accelerator's visible-devices variable, or
+/// numbers if it is unset. Not for accelerators that compute on cores. Throws `unavailable` if the
+/// devices cannot be counted.
 std::vector<std::string> visible_slots(const JobAccelerator& accelerator);
 
-/// Slots of a host file count what is visible here: "0" is the first entry of the accelerator's
-/// variable where that is set. Throws `invalid_argument` for a number behind its end.
+/// Converts the slots of a host file to device names. A number is an index into the accelerator's
+/// visible-devices variable, if that is set. Throws `invalid_argument` if an index is out of range.
 std::vector<std::string> visible_names(const JobAccelerator& accelerator,
                                        const std::vector<std::string>& slots);
 

@@ -12,11 +12,10 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Variables that DeepSpeed passes on, by the beginnings of their names; the accelerator has its
-/// own beside them.
+/// Prefixes of the variables that DeepSpeed passes on. The accelerator's traits add more.
 constexpr const char* kExported[] = {"MLFLOW", "PYTHON", "MV2", "UCX"};
-/// Ours: the same on all hosts. Not ANYACCEL_: what is said and where things lie is each host's
-/// own.
+/// Variables that must be the same on all hosts. Other ANYACCEL_ variables are not passed on,
+/// because logging and paths may differ between hosts.
 constexpr const char* kSame[] = {"DS_ACCELERATOR", "ANYACCEL_STRICT", "OMP_NUM_THREADS"};
 
 void add(std::vector<std::string>& words, bool given, const char* option) {

@@ -1,5 +1,5 @@
-// What a launcher on another host, or of one rank, is told by the one that starts it: the same for
-// every runner.
+// Arguments and variables that the launcher passes to agents, that is, to launchers on other hosts
+// or of one rank. They are the same for every runner.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace anyaccel::launch {
 
-/// The variables that are passed on: those of this process that begin as DeepSpeed's or the
-/// accelerator's do, and what files say.
+/// Returns the variables that are passed on: those of this process with a prefix of DeepSpeed's or
+/// of the accelerator's, and those of the environment files.
 Variables passed_on(const JobInput& input);
 
-/// Hosts, address, options and program, as parse_options() reads them behind what says which host
-/// or rank it is.
+/// Returns hosts, address, options and program as arguments for parse_options(). The caller puts
+/// the arguments that name the agent's host or rank before them.
 std::vector<std::string> agent_options(const Options& options, const JobInput& input);
 
 }  // namespace anyaccel::launch

@@ -9,7 +9,8 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// The sentence for a warning, or "". What hwloc cannot even read is a refusal too.
+/// Runs `act`, which returns an error text; an exception counts as an error, too. Returns the text
+/// of a warning, or "" if there was no error.
 std::string refusal(const std::string& what, const std::function<std::string()>& act) {
   std::string why;
   try {
@@ -39,7 +40,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
                                             plan.memory_nodes, plan.policy == MemoryPolicy::bind);
                                       });
   } catch (const std::exception&) {
-    // Out of memory for a sentence: a rank without a warning is better than none.
+    // There is no memory for the warning. The rank runs without it.
   }
   return result;
 }

@@ -12,14 +12,14 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr int kHighestCpu =
-    (1 << 16) - 1;  // eight times what Linux can have; keeps "0-4000000000" from filling the memory
+    (1 << 16) - 1;  // eight times Linux's limit; prevents "0-4000000000" from exhausting memory
 
 [[noreturn]] void fail(const std::string& what, std::string_view whole) {
   throw Error(ErrorCode::invalid_argument, "--bind_core_list",
               {.what = what,
                .got = "\"" + std::string(whole) + "\"",
                .want = "CPU numbers, ranges and ranges with a stride, such as 0-3,8,16-31:2",
-               .hint = "see the numbers of this machine with `anyaccel topology`"});
+               .hint = "run `anyaccel topology` to see this machine's CPU numbers"});
 }
 
 std::string_view trim(std::string_view text) {
@@ -33,7 +33,8 @@ int number(std::string_view part, std::string_view whole) {
   const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
   const bool digits =
       error == std::errc() && stop == part.data() + part.size() && part.front() != '-';
-  if (!digits || value > kHighestCpu) fail("\"" + std::string(part) + "\" is no CPU number", whole);
+  if (!digits || value > kHighestCpu)
+    fail("\"" + std::string(part) + "\" is not a CPU number", whole);
   return value;
 }
 
@@ -57,7 +58,7 @@ topology::CpuList parse_core_list(std::string_view text) {
     if (colon != std::string_view::npos && one)
       fail("a stride needs a range: \"" + std::string(part) + "\"", text);
     const int stride = colon == std::string_view::npos ? 1 : number(part.substr(colon + 1), text);
-    if (stride == 0) fail("a stride of 0 in \"" + std::string(part) + "\"", text);
+    if (stride == 0) fail("the stride in \"" + std::string(part) + "\" is 0", text);
     named.resize(std::max(named.size(), static_cast<std::size_t>(last) + 1));
     for (int cpu = first; cpu <= last; cpu += stride) named[static_cast<std::size_t>(cpu)] = true;
   }

@@ -1,4 +1,4 @@
-// The list of `--bind_core_list`.
+// Parses the list of `--bind_core_list`.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,9 @@
 
 namespace anyaccel::launch {
 
-/// Reads "0-3,8,10-12": CPU numbers and ranges with commas, in any order, twice is once, and ranges
-/// with a stride, "0-31:2". Blanks around commas are allowed. Throws `invalid_argument` for
-/// anything else, the empty list included.
+/// Parses CPU numbers, ranges and ranges with a stride, separated by commas: "0-3,8,16-31:2". The
+/// order does not matter, duplicates are ignored, and spaces around commas are allowed. Throws
+/// `invalid_argument` for anything else, including an empty list.
 ANYACCEL_API topology::CpuList parse_core_list(std::string_view text);
 
 }  // namespace anyaccel::launch

@@ -48,7 +48,7 @@ Variables parse_environment_file(std::string_view text, const std::string& name)
     if (equals == std::string_view::npos || !is_name(variable) ||
         line.find('\0') != std::string_view::npos)
       throw Error(ErrorCode::invalid_argument, "launch",
-                  {.what = name + ":" + std::to_string(number) + " sets no variable",
+                  {.what = name + ":" + std::to_string(number) + " does not set a variable",
                    .got = "'" + std::string(line) + "'",
                    .want = "`NAME=VALUE`, an empty line, or a comment that begins with #"});
     set(out, std::string(variable), std::string(trimmed(line.substr(equals + 1))));
@@ -60,7 +60,7 @@ Variables environment_files() {
   const std::filesystem::path name = env("DS_ENV_FILE").value_or(".deepspeed_env");
   std::vector<std::filesystem::path> files;
   if (const auto home = env("HOME"))
-    files.push_back(*home / name);  // an absolute name stays what it is
+    files.push_back(*home / name);  // an absolute name replaces the folder
   std::error_code error;
   const auto here = std::filesystem::absolute(name, error);
   if (files.empty() || !std::filesystem::equivalent(files.front(), here, error))

@@ -1,4 +1,4 @@
-// Variables for workers from a file: DeepSpeed's .deepspeed_env.
+// Reads variables for ranks from DeepSpeed's .deepspeed_env.
 #pragma once
 
 #include <filesystem>
@@ -9,23 +9,23 @@
 
 namespace anyaccel::launch {
 
-/// Names and values in the order in which they are set; a later one of the same name counts.
+/// Names and values, in the order in which they were set. Names are unique.
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads lines `NAME=VALUE`; the value is all up to the end of the line, blanks around both left
-/// out. Empty lines and those that begin with # say nothing. `name` is the file's, for messages.
-/// Throws `invalid_argument` naming the line.
+/// Parses lines `NAME=VALUE`. The value extends to the end of the line; spaces around both are
+/// removed. Empty lines and lines that begin with # are ignored. `name` is the file's name for
+/// messages. Throws `invalid_argument`, naming the line.
 Variables parse_environment_file(std::string_view text, const std::string& name);
 
-/// The files that DeepSpeed reads: `.deepspeed_env`, or what DS_ENV_FILE says, in the home folder
-/// and then in this one. Those that are not there are left out. Throws as parse_environment_file(),
-/// and `io`.
+/// Reads the same files as DeepSpeed: `.deepspeed_env`, or the file that DS_ENV_FILE names, in the
+/// home folder and then in the current folder. Missing files are skipped. Throws the errors of
+/// parse_environment_file(), and `io`.
 Variables environment_files();
 
-/// Sets `value`, in the place of an earlier one.
+/// Sets the variable `name`, replacing its earlier value.
 void set(Variables& variables, const std::string& name, std::string value);
 
-/// `NAME=VALUE`
+/// Returns `NAME=VALUE`.
 std::string assignment(std::string name, const std::string& value);
 
 }  // namespace anyaccel::launch

@@ -26,15 +26,15 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Time between the signal that asks processes to end and SIGKILL. Long after a user's signal, so
-/// that a program can save what it has; short after a failure, when what is left only waits for the
-/// one that is gone.
+/// Time between the signal that asks processes to end and SIGKILL. It is long after a user's
+/// signal, so that programs can save their state, and short after a failure, because the remaining
+/// ranks only wait for the failed one.
 constexpr milliseconds kAfterSignal{3000};
 constexpr milliseconds kAfterFailure{500};
-/// What SIGKILL did not end by then is stuck in the kernel, or another user's.
+/// Processes that survive SIGKILL for this long are stuck in the kernel or belong to another user.
 constexpr milliseconds kAfterKill{1500};
 constexpr milliseconds kLook{10};
-/// Signs of life within the time after which this side is taken for gone.
+/// Number of heartbeats within Job::silence.
 constexpr int kSigns = 6;
 
 struct Request {
@@ -42,7 +42,7 @@ struct Request {
   bool from_terminal;
 };
 
-/// The guard's own side.
+/// The guard's side.
 class Watch {
  public:
   Watch(const Job& job, int link, pid_t launcher, pid_t launcher_group)
@@ -54,13 +54,13 @@ class Watch {
 
  private:
   struct Rank {
-    pid_t process = 0;  ///< 0: has ended, or was never started
+    pid_t process = 0;  ///< 0: has ended or was not started
     int descriptor = -1;
-    int held = -1;  ///< the other end of what it reads
+    int held = -1;  ///< write end of its input, for RankInput::held
   };
   pid_t start_rank(std::size_t index, RankDescriptors descriptors, const SignalSettings& signals);
   void tell(GuardMessage message) const {
-    // A launcher that does not read now has room for the few messages that there are.
+    // The socket's buffer has space for the few messages, even if the launcher does not read them.
     if (!gone_) ::send(link_, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   void end(int signal, milliseconds grace, pid_t except = 0);
@@ -115,12 +115,13 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
     ranks_[i].process = process;
     ranks_[i].descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
     ++running_;
-    // Linux before 5.3 has none: ranks that end within a moment may then be taken in another order.
+    // Without pidfds (Linux before 5.3), ranks that end almost at once may be reported in the wrong
+    // order.
     if (ranks_[i].descriptor >= 0) add(epoll_, ranks_[i].descriptor, i, EPOLLIN | EPOLLONESHOT);
   }
 }
 
-/// -1 and errno when it cannot be started.
+/// Returns -1 and sets errno if the rank cannot be started.
 pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
                         const SignalSettings& signals) {
   int input[2] = {-1, -1};
@@ -128,8 +129,9 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   if (job_.input == RankInput::nothing) input[0] = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   const pid_t self = ::getpid();
   const pid_t process = ::fork();
-  // What reaches other hosts must not get the terminal's Ctrl-C: it ends when its input does, or
-  // when a runner is asked to. A runner ends what it has on other hosts only where it can.
+  // Clients that reach other hosts must not receive the terminal's Ctrl-C, because they are asked
+  // to end through their input or by `end_signal`. If the guard dies, a runner gets SIGTERM instead
+  // of SIGKILL, so that it can end its processes on other hosts.
   if (process == 0)
     become_rank(job_.ranks[index], job_.unset, descriptors, input[0], signals, self,
                 job_.own_group ? 0 : group_, job_.end_signal != 0 ? SIGTERM : SIGKILL);
@@ -141,7 +143,7 @@ pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
   return process;
 }
 
-/// Asks all processes to end; later they are killed.
+/// Asks all processes to end. After `grace`, run() kills them.
 void Watch::end(int signal, milliseconds grace, pid_t except) {
   ending_ = true;
   kill_at_ = Clock::now() + grace;
@@ -150,7 +152,7 @@ void Watch::end(int signal, milliseconds grace, pid_t except) {
       if (rank.held >= 0) ::close(rank.held);
       rank.held = -1;
     }
-    // What is at the other ends takes as long as this does after a signal.
+    // The agents take as long to end their ranks as this guard does after a signal.
     kill_at_ = Clock::now() + kAfterSignal + kAfterFailure;
     return;
   }
@@ -169,8 +171,7 @@ int Watch::milliseconds_to_wait() const {
   return static_cast<int>(std::max<std::int64_t>(left, 0) + 1);
 }
 
-/// What is at the other ends knows by a byte now and then that this side is there: a network that
-/// is cut ends no connection.
+/// Sends heartbeats to agents, which could not detect a cut network otherwise.
 void Watch::give_sign() {
   if (job_.silence == 0 || ending_ || Clock::now() < sign_at_) return;
   sign_at_ = Clock::now() + milliseconds(job_.silence * 1000LL / kSigns);
@@ -193,7 +194,7 @@ void Watch::obey() {
     else if (!ending_)
       end(SIGTERM, kAfterSignal);
   } else if (request.signal == 0) {
-    // A signal came first.
+    // A request to start that arrives after a signal has no effect.
   } else if (request.signal == SIGUSR1 || request.signal == SIGUSR2) {
     for (const auto& rank : ranks_)
       if (rank.process > 0) ::kill(rank.process, request.signal);
@@ -225,7 +226,8 @@ void Watch::rank_ended(std::size_t index) {
   end(SIGTERM, kAfterFailure);
 }
 
-/// Takes what ended and is no rank; ranks are taken in the order of their ends.
+/// Reaps processes that are not ranks. Ranks with a pidfd are reaped by run(), in the order in
+/// which they ended.
 void Watch::reap() {
   for (;;) {
     siginfo_t info{};
@@ -241,8 +243,7 @@ void Watch::reap() {
   }
 }
 
-/// Everything below a rank falls to this process when its parent ends, so no child is no
-/// descendant.
+/// True if there are no descendants. This process inherits all orphans, so it then has no children.
 bool Watch::nothing_left() {
   siginfo_t info{};
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
@@ -269,7 +270,7 @@ void Watch::run() {
     give_sign();
     const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()),
                                    milliseconds_to_wait());
-    // In the order in which they became ready: the kernel's list is one.
+    // epoll returns descriptors in the order in which they became ready.
     for (int i = 0; i < count; ++i) {
       const auto what = events[static_cast<std::size_t>(i)].data.u64;
       if (what < ranks_.size()) rank_ended(what);
@@ -281,7 +282,8 @@ void Watch::run() {
   tell({GuardMessage::finished, -1, stuck});
 }
 
-/// False when the launcher is gone. What it was sent before that is left for obey().
+/// Waits for the first request. A request to start is consumed; a signal is left for obey().
+/// Returns false if the launcher is gone.
 bool wait_for_start(int link) {
   Request request{};
   ssize_t count;
@@ -294,8 +296,8 @@ bool wait_for_start(int link) {
 [[noreturn]] void guard_main(const Job& job, const std::vector<RankDescriptors>& descriptors,
                              const std::string& remove, const SignalSettings& signals, int link,
                              pid_t launcher, pid_t launcher_group) {
-  // Out of the launcher's group: what is sent to all of that must not end the guard. All signals
-  // are blocked since before the fork.
+  // Leave the launcher's process group, so that signals to the group do not end the guard. All
+  // signals have been blocked since before the fork.
   ::setpgid(0, 0);
   ::prctl(PR_SET_NAME, "anyaccel-guard");
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -306,7 +308,7 @@ bool wait_for_start(int link) {
   Watch watch(job, link, launcher, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
-    // The launcher reads until the last writer is gone.
+    // The launcher reads until all writers have closed their ends.
     if (one.output >= 0) ::close(one.output);
     if (one.error >= 0 && one.error != one.output) ::close(one.error);
   }
@@ -322,7 +324,7 @@ Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors,
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     throw Error(ErrorCode::unavailable, "launch",
-                {.what = std::string("no socket: ") + std::strerror(errno)});
+                {.what = std::string("cannot create a socket: ") + std::strerror(errno)});
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   const auto signals = SignalSettings::current();
   const pid_t self = ::getpid(), group = ::getpgrp();
@@ -341,7 +343,7 @@ Guard::Guard(const Job& job, const std::vector<RankDescriptors>& descriptors,
   if (process_ > 0) return;
   ::close(link_);
   throw Error(ErrorCode::unavailable, "launch",
-              {.what = std::string("no process can be started: ") + std::strerror(error)});
+              {.what = std::string("cannot start a process: ") + std::strerror(error)});
 }
 
 Guard::~Guard() {
@@ -357,7 +359,8 @@ std::optional<GuardMessage> Guard::receive() {
     GuardMessage message{};
     const ssize_t count = ::recv(link_, &message, sizeof message, 0);
     if (count == sizeof message) return message;
-    // A guard that ended with a signal unread: told once, before the messages that it sent.
+    // If the guard ended without reading a request, ECONNRESET is returned once, before its
+    // messages.
     if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return std::nullopt;
   }

@@ -1,10 +1,10 @@
-// The process that stands between the launcher and the ranks of a host: it starts them, sees which
-// one fails first, and ends what is left of all of them, whatever happens to the launcher.
+// A process between the launcher and the ranks of a host. It starts the ranks, detects the first
+// failure, and ends all remaining processes, even if the launcher dies.
 //
-// It is the parent of the ranks and the subreaper of everything below them, so that no process of a
-// rank can leave it, as a daemon would. It ends them all when one fails, when the launcher says so,
-// and when the launcher is gone. When the guard itself is killed, the ranks get SIGKILL from the
-// kernel, and what they started falls to the launcher, which is a subreaper too.
+// The guard is the parent of the ranks and the subreaper of all their descendants, so that no
+// process of a rank can detach itself as a daemon. It ends all ranks if one fails, if the launcher
+// requests it, or if the launcher dies. If the guard itself is killed, the kernel kills the ranks,
+// and the launcher, which is also a subreaper, inherits their descendants.
 #pragma once
 
 #include <sys/types.h>
@@ -17,52 +17,53 @@
 
 namespace anyaccel::launch {
 
-/// Where a rank's output goes; -1: where the launcher's own goes.
+/// Descriptors for a rank's output; -1: the same as the launcher's.
 struct RankDescriptors {
   int output = -1;
   int error = -1;
 };
 
-/// What the guard tells. Sent whole, in this order of kinds.
+/// A message from the guard. Messages are sent in the order of their kinds.
 struct GuardMessage {
   enum Kind : int {
     not_started,  ///< `rank` could not be forked; `status` is errno. The job ends.
-    failed,  ///< `rank` ended first with another status than 0, while nothing else ended the job;
-             ///< `status` as of waitpid()
-    left_behind,  ///< all ranks ended well, but `status` processes of theirs still ran and were
-                  ///< ended
-    finished,     ///< nothing is left but `status` processes that cannot be killed
+    failed,  ///< `rank` was the first to end with a status other than 0, and the job was not being
+             ///< ended; `status` is from waitpid()
+    left_behind,  ///< all ranks succeeded, but `status` of their processes were still running and
+                  ///< were ended
+    finished,     ///< all processes have ended, except `status` that cannot be killed
   };
   Kind kind;
   int rank = -1;  ///< index into Job::ranks
   int status = 0;
 };
 
-/// The launcher's end.
+/// The launcher's side.
 class Guard {
  public:
-  /// Forks the guard. `descriptors` has one for each rank. `remove` is a file to remove when the
-  /// launcher dies; may be empty. The caller has no other threads. Throws `unavailable` when it
-  /// cannot fork.
+  /// Forks the guard. `descriptors` has one entry per rank. `remove` is a file to remove if the
+  /// launcher dies; may be empty. The caller must not have other threads. Throws `unavailable` if
+  /// it cannot fork.
   Guard(const Job& job, const std::vector<RankDescriptors>& descriptors, const std::string& remove);
-  /// Waits for the guard's end. One that was not told to start has started no rank.
+  /// Waits until the guard has ended. Without a call of start(), no rank is started.
   ~Guard();
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
 
-  /// Lets it start the ranks: when this process handles its signals, since what a rank brings about
-  /// may be one.
+  /// Starts the ranks. Call it after installing the signal handlers, because a rank may cause a
+  /// signal.
   void start();
 
-  /// Readable when there is a message, or its end.
+  /// Descriptor that is readable if a message is available or the guard has ended.
   int link() const noexcept { return link_; }
-  /// Nothing when the guard is gone.
+  /// Receives the next message; returns nothing if the guard has ended.
   std::optional<GuardMessage> receive();
   pid_t process() const noexcept { return process_; }
 
-  /// Tells the guard behind `link` that the launcher got a signal, and whether a terminal sent it,
-  /// which reaches ranks too. The ranks get it, and SIGKILL three seconds later or at a second
-  /// call. SIGUSR1 and SIGUSR2 are passed on, and end nothing. For signal handlers.
+  /// Tells the guard at `link` that the launcher received a signal. `from_terminal`: a terminal
+  /// sent it, so the ranks have received it, too. The ranks get the signal, and SIGKILL three
+  /// seconds later or at the second call. SIGUSR1 and SIGUSR2 are only forwarded.
+  /// Async-signal-safe.
   static void forward(int link, int signal, bool from_terminal) noexcept;
 
  private:
@@ -70,7 +71,7 @@ class Guard {
   pid_t process_ = 0;
 };
 
-/// Ends all processes below this one with SIGKILL: for a launcher whose guard is gone.
+/// Kills all descendants of this process. For a launcher whose guard has died.
 void kill_descendants();
 
 }  // namespace anyaccel::launch

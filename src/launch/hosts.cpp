@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-/// A count above this is a typing error, and would be a list of that length.
+/// A larger count is a typing error. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {},
@@ -47,7 +47,7 @@ bool is_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// "007" is slot 7; nothing for what cannot be a slot.
+/// Parses a slot; "007" is slot 7. Returns nothing if the text cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<std::string> slot_of(std::string_view text) {
   return std::string(text.substr(digit));
 }
 
-/// By number where all are numbers, as DeepSpeed sorts them; otherwise as they were given.
+/// Sorts slots like DeepSpeed: by number if all are numbers, otherwise not at all.
 void sort_slots(std::vector<std::string>& slots) {
   if (std::all_of(slots.begin(), slots.end(), is_number))
     std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
@@ -72,7 +72,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 bool has_no_slot(const Host& host) { return host.slots.empty(); }
 
-/// What stands after `slots=`.
+/// Parses the text after `slots=`.
 std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   text = text.substr(0, text.find_first_of(kBlanks));
   if (is_number(text)) {
@@ -97,7 +97,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   return out;
 }
 
-/// Hosts of a filter in the order of their first mention, with the slots of all mentions.
+/// Parses a filter. Hosts are in the order of their first mention and have the slots of all
+/// mentions.
 std::vector<Host> parse_filter(std::string_view text) {
   std::vector<Host> out;
   for (const auto part : split(text, '@')) {
@@ -152,7 +153,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot express", quoted_text(host),
            "a name without @ and :");
-    // A host goes to ssh and others as a word of its own.
+    // The name becomes an argument of ssh and of other programs.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");
@@ -190,13 +191,13 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
     sort_slots(asked.slots);
     const auto found = index.find(asked.name);
     if (found == index.end())
-      fail(std::string(keep ? "--include" : "--exclude") + " names a host that is not there",
+      fail(std::string(keep ? "--include" : "--exclude") + " names an unknown host",
            "'" + asked.name + "'",
-           hosts.size() == 1 ? "'" + hosts.front().name + "'" : "one of the host file's");
+           hosts.size() == 1 ? "'" + hosts.front().name + "'" : "a host from the host file");
     const auto& there = hosts[found->second].slots;
     for (const auto& slot : asked.slots)
       if (std::find(there.begin(), there.end(), slot) == there.end())
-        fail("host " + asked.name + " has no slot of this name", "'" + slot + "'",
+        fail("host " + asked.name + " does not have this slot", "'" + slot + "'",
              "one of " + joined(there));
     auto& left = out[found->second].slots;
     if (keep)
@@ -211,15 +212,15 @@ std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include
   std::erase_if(out, has_no_slot);
   if (out.empty())
     fail(keep ? "--include names hosts without slots" : "--exclude leaves no slot",
-         "'" + std::string(keep ? include : exclude) + "'", "a slot that stays");
+         "'" + std::string(keep ? include : exclude) + "'", "at least one remaining slot");
   return out;
 }
 
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count) {
   if (static_cast<std::size_t>(count) > hosts.size())
-    fail("--num_nodes is more than there are hosts", std::to_string(count),
-         std::to_string(hosts.size()) + " at most",
-         hosts.size() == 1 ? "name a host file with more (--hostfile)" : "");
+    fail("--num_nodes exceeds the number of hosts", std::to_string(count),
+         "at most " + std::to_string(hosts.size()),
+         hosts.size() == 1 ? "pass a host file with more hosts (--hostfile)" : "");
   hosts.resize(static_cast<std::size_t>(count));
   return hosts;
 }
@@ -233,7 +234,7 @@ std::vector<Host> slots_of_each(std::vector<Host> hosts, int count, FewerSlots f
       host.slots = numbered_slots(count);
     else
       fail("--num_accelerators exceeds the slots of " + host.name, std::to_string(count),
-           std::to_string(host.slots.size()) + " at most",
+           "at most " + std::to_string(host.slots.size()),
            fewer == FewerSlots::fail_unless_oversubscribed
                ? "add slots to the host file, or pass --oversubscribe"
                : "");

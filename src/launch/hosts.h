@@ -1,5 +1,5 @@
-// Hosts and their slots: what host files, --include, --exclude, --num_nodes and --num_accelerators
-// say, by DeepSpeed's rules.
+// Hosts and their slots, selected by host files, --include, --exclude, --num_nodes and
+// --num_accelerators. The rules are DeepSpeed's.
 #pragma once
 
 #include <optional>
@@ -17,20 +17,19 @@ struct Host {
   bool operator==(const Host&) const = default;
 };
 
-/// "0", "1", ... for a host of `count` slots.
+/// Returns "0", "1", ... for a host with `count` slots.
 std::vector<std::string> numbered_slots(int count);
 
-/// Reads a host file: a line `NAME slots=N`, or `NAME slots=A,B,...` for slots that have names,
-/// each; blank lines and those that begin with # say nothing, nor does what stands behind the slots
-/// (`max_slots=8`). A host with slots=0 is one that filters may name. `name` is the file's, for
-/// messages. Throws `invalid_argument` naming the line: for a line of another form, a host that is
-/// there twice, and a file without slots.
+/// Parses a host file with lines `NAME slots=N`, or `NAME slots=A,B,...` for named slots. Blank
+/// lines, lines that begin with #, and text after the slots (`max_slots=8`) are ignored. Filters
+/// may name a host with slots=0. `name` is the file's name for messages. Throws `invalid_argument`
+/// for an invalid line or a duplicate host, naming the line, and for a file without slots.
 std::vector<Host> parse_host_file(std::string_view text, const std::string& name);
 
-/// Reads hosts with their slots in the form of a filter, `a:0,1@b:0`; slots keep their order.
+/// Parses hosts with their slots in the format of a filter, `a:0,1@b:0`. Slots keep their order.
 /// Throws `invalid_argument`.
 std::vector<Host> parse_hosts(std::string_view text);
-/// Writes them so.
+/// Formats hosts for parse_hosts().
 std::string format_hosts(const std::vector<Host>& hosts);
 
 /// Reduces hosts to `include`, or removes `exclude`; at most one of the two may be non-empty. Both
@@ -40,7 +39,7 @@ std::string format_hosts(const std::vector<Host>& hosts);
 std::vector<Host> filter_hosts(std::vector<Host> hosts, std::string_view include,
                                std::string_view exclude);
 
-/// The first `count` hosts. Throws `invalid_argument` when there are fewer.
+/// Returns the first `count` hosts. Throws `invalid_argument` if there are fewer.
 std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
 /// What to do if a host has fewer slots than requested.

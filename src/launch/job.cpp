@@ -17,7 +17,8 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr const char* kThreads = "OMP_NUM_THREADS";
-/// OpenMP's own binding by CPU numbers: it would undo ours, or fail outside of a rank's cores.
+/// OpenMP's own binding by CPU numbers. It would undo the launcher's binding, or fail outside a
+/// rank's cores.
 constexpr const char* kOwnBinding[] = {"KMP_AFFINITY", "GOMP_CPU_AFFINITY"};
 
 bool contains(const std::vector<std::string>& names, std::string_view name) {
@@ -82,8 +83,7 @@ bool runs_in_python(const Options& options) {
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank) {
   std::vector<std::string> out;
-  // A virtual environment's script changes PATH, so that its Python is the one at hand only behind
-  // it.
+  // A virtual environment's script changes PATH, so Python must be looked up after it.
   if (!options.venv_script.empty())
     out = {"/bin/bash", "-c", R"(. "$0" && exec "$@")",
            std::filesystem::absolute(options.venv_script).string()};
@@ -92,8 +92,9 @@ std::vector<std::string> rank_command(const Options& options, const std::string&
   } else {
     if (python.empty() && options.venv_script.empty())
       throw Error(ErrorCode::not_found, kWhere,
-                  {.what = "there is no Python to run " + options.program + " with",
-                   .got = "neither python3 nor python in PATH"});
+                  {.what = "no Python was found to run " + options.program,
+                   .got = "neither python3 nor python in PATH",
+                   .hint = "install Python, or add its folder to PATH"});
     out.insert(out.end(), {options.venv_script.empty() ? python : "python", "-u"});
     if (options.module) out.emplace_back("-m");
     out.push_back(options.program);
@@ -148,25 +149,26 @@ void check_program(const Options& options) {
   const bool python = runs_in_python(options);
   const auto path = python ? options.program : find_program(options.program).value_or("");
   if (path.empty()) {
-    // A script of this folder, named as Python would take it.
+    // A script in the current folder may have been named as for Python, without `./`.
     const bool here = ::access(options.program.c_str(), R_OK) == 0;
-    // What a virtual environment's script adds to PATH is not known here.
+    // The program may be in a folder that the virtual environment's script adds to PATH.
     if (!options.venv_script.empty() && !here) return;
     throw Error(
         ErrorCode::not_found, kWhere,
-        {.what = "there is no program '" + options.program + "' in PATH",
-         .hint = here ? "write ./" + options.program + " for the file of this folder" : ""});
+        {.what = "the program '" + options.program + "' is not in PATH",
+         .hint = here ? "write ./" + options.program + " to run the file in this folder" : ""});
   }
   if (::access(path.c_str(), F_OK) != 0)
-    throw Error(ErrorCode::not_found, kWhere, {.what = "there is no file " + path});
+    throw Error(ErrorCode::not_found, kWhere, {.what = "the file " + path + " does not exist"});
   if (std::filesystem::is_directory(path))
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = path + " is a folder and no program"});
+                {.what = path + " is a folder, not a program"});
   if (!python && ::access(path.c_str(), X_OK) != 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = path + " may not be executed",
-                 .hint = "chmod +x it, or write `python3 " + path +
-                         "` or --module for Python without .py in its name"});
+                {.what = path + " is not executable",
+                 .hint = "run `chmod +x` on it; for a Python program whose name does not end in "
+                         ".py, write `python3 " +
+                         path + "` or pass --module"});
 }
 
 }  // namespace anyaccel::launch

@@ -1,5 +1,5 @@
-// What a launch would start on one host: every rank with its environment and its command. A value;
-// `--dry-run` prints it.
+// The ranks of a launch on one host, with their environments and commands. `--dry-run` prints this
+// value.
 #pragma once
 
 #include <string>
@@ -18,36 +18,37 @@ namespace anyaccel::launch {
 struct JobRank {
   int rank = 0;
   std::string host;
-  std::string device;  ///< its slot
+  std::string device;  ///< slot
   RankPlan plan;
-  bool bound = false;     ///< the plan's cores and memory are to be put into force
-  Variables environment;  ///< what it gets beside the launcher's own variables
+  bool bound = false;     ///< whether to apply the plan's cores and memory
+  Variables environment;  ///< variables in addition to the launcher's own
   std::vector<std::string> command;
 };
 
-/// What ranks read from.
+/// Standard input of ranks.
 enum class RankInput {
-  launcher,  ///< what the launcher reads from
+  launcher,  ///< the launcher's
   nothing,
-  held,  ///< a pipe that ends when the job is to end: it stands for the launcher's life
+  held,  ///< a pipe; its end of file means that the launcher has died or ends the job
 };
 
 struct Job {
-  std::vector<JobRank> ranks;  ///< of this host; of all, where other hosts have to be reached
+  std::vector<JobRank>
+      ranks;  ///< of this host; if other hosts are reached, the processes that reach them
   RankInput input = RankInput::launcher;
-  int silence = 0;  ///< for `held`: seconds after which the other end takes this one for gone; it
-                    ///< gets a sign more often
-  bool own_group = false;  ///< ranks get no signals of the launcher's process group, so also not a
-                           ///< terminal's Ctrl-C
-  std::string last_words;  ///< what the guard writes to standard error for a launcher that is gone
-                           ///< without having ended the job
-  int end_signal = 0;  ///< not 0: the one rank is an MPI or Slurm launcher; this asks it to have
-                       ///< its processes end theirs
-  /// Of an MPI launcher: seconds without a new rank after which those that were not started yet are
-  /// given up; 0: for ever.
+  int silence = 0;  ///< for `held`: seconds without data after which the reader assumes that this
+                    ///< process is gone; heartbeats are sent more often
+  bool own_group = false;  ///< ranks are not in the launcher's process group, so that they do not
+                           ///< receive its signals, such as a terminal's Ctrl-C
+  std::string last_words;  ///< text that the guard writes to standard error if the launcher dies
+                           ///< before ending the job
+  int end_signal = 0;  ///< not 0: the only rank is an MPI or Slurm launcher, and this signal makes
+                       ///< its processes end their ranks
+  /// For an MPI launcher: give up if ranks are missing and none has started for this many seconds;
+  /// 0: wait forever.
   int start_limit = 0;
   std::vector<std::string> rank_hosts =
-      {};  ///< of a job whose ranks a launcher starts: the host of each of them
+      {};  ///< if an MPI or Slurm launcher starts the ranks: each rank's host
   int world_size = 0;
   int hosts = 1;
   std::string accelerator;
@@ -63,36 +64,36 @@ struct Job {
       {};  ///< variables that command gets in addition to the launcher's own
 };
 
-/// All that a job depends on beside the options.
+/// Input of plan_job() in addition to the options.
 struct JobInput {
   JobAccelerator accelerator;
   std::vector<Host> hosts;  ///< filtered
-  std::size_t host = 0;     ///< which of them this is
+  std::size_t host = 0;     ///< index of this host
   topology::Machine machine;
-  std::vector<int> device_nodes = {};  ///< as PlanOptions has it
+  std::vector<int> device_nodes = {};  ///< see PlanOptions
   Variables file_variables = {};
-  std::string python;  ///< of this machine; empty: none
+  std::string python;  ///< this machine's Python; empty: none
   std::string master_addr;
   int master_port = 0;
-  bool own_slots = false;  ///< slots have the names that this host sees: they are of no host file
+  bool own_slots = false;  ///< slots are not from a host file, but have this host's names
   std::vector<std::string> set_variables =
-      {};  ///< names of the launcher's own that matter: OMP_NUM_THREADS, ...
+      {};  ///< those of variables_that_matter() that the launcher's environment has
 };
 
-/// Names that JobInput::set_variables may have.
+/// Names of variables that change the plan of a job, such as OMP_NUM_THREADS.
 std::vector<std::string> variables_that_matter();
 
-/// True when the program is run by Python: a module, or a name that ends in .py.
+/// True if Python runs the program: a module, or a file whose name ends in .py.
 bool runs_in_python(const Options& options);
 
-/// The words that start one rank. Throws `not_found` when Python is needed and not there.
+/// Returns the command of one rank. Throws `not_found` if Python is needed but missing.
 std::vector<std::string> rank_command(const Options& options, const std::string& python,
                                       int local_rank);
 
-/// Plans a job. Pure. Throws `invalid_argument` as plan_host() does.
+/// Plans a job. A pure function. Throws `invalid_argument` like plan_host().
 Job plan_job(const Options& options, const JobInput& input);
 
-/// Throws `not_found` or `invalid_argument` for a program that cannot be started, with the reason.
+/// Throws `not_found` or `invalid_argument` if the program cannot be started.
 ANYACCEL_API void check_program(const Options& options);
 
 }  // namespace anyaccel::launch

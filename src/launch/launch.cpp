@@ -29,12 +29,12 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr const char* kWhere = "launch";
-/// DeepSpeed's and torch's, where hosts that know nothing of each other have to choose the same
-/// one.
+/// DeepSpeed's and torch's default port. It is used with several hosts, which must choose the same
+/// port without communicating.
 constexpr int kUsualPort = 29500;
 constexpr const char* kThisHost = "localhost";
 
-/// The hosts of a host file; nothing where there is none.
+/// Reads the host file; returns nothing if there is none.
 std::optional<std::vector<Host>> read_hosts(const Options& options) {
   const auto path = options.host_file.value_or(kDefaultHostFile);
   if (!options.host_file && !std::filesystem::is_regular_file(path)) return std::nullopt;
@@ -47,15 +47,15 @@ std::vector<std::string> own_slots(const Options& options, const JobInput& input
     if (options.core_list) plan.core_list = parse_core_list(*options.core_list);
     return numbered_slots(default_ranks(input.machine, plan));
   }
-  // What cannot be counted is taken as the user says it.
+  // If the devices cannot be counted, use the number that the user gives.
   if (!input.accelerator.devices && options.num_accelerators && *options.num_accelerators <= 4096 &&
       input.accelerator.traits.visible_devices_envs.empty())
     return numbered_slots(*options.num_accelerators);
   return visible_slots(input.accelerator);
 }
 
-/// A slot of an accelerator that is the host is a NUMA node with cores: a rank that was asked for
-/// by its slot belongs there.
+/// Returns the NUMA nodes of slots, for an accelerator that computes on cores. Each slot stands for
+/// a NUMA node with cores, so a rank that was selected by its slot belongs there.
 std::vector<int> nodes_of_slots(const topology::Machine& machine,
                                 const std::vector<std::string>& slots) {
   const auto nodes = topology::numa_nodes_with_cores(machine);
@@ -72,12 +72,12 @@ bool uses_runner(const Options& options) {
   return options.runner && starts_each_rank(*options.runner) && !options.no_ssh;
 }
 
-/// True when other hosts have to be reached.
+/// Sets `input.host`. Returns true if other hosts must be reached.
 bool choose_host(const Options& options, JobInput& input) {
   if (options.no_ssh) {
     if (!options.node_rank || static_cast<std::size_t>(*options.node_rank) >= input.hosts.size())
       throw Error(ErrorCode::invalid_argument, kWhere,
-                  {.what = "--no_ssh wants to know which host this is",
+                  {.what = "--no_ssh requires the index of this host",
                    .got = options.node_rank ? "--node_rank " + std::to_string(*options.node_rank)
                                             : "no --node_rank",
                    .want = "--node_rank from 0 to " + std::to_string(input.hosts.size() - 1)});
@@ -88,15 +88,15 @@ bool choose_host(const Options& options, JobInput& input) {
   return input.hosts.size() > 1 || options.force_multi;
 }
 
-/// True before anything is known of hosts but their file: DS_ACCELERATOR may name devices that only
-/// they have.
+/// True if the host file and the options allow that ranks run on other hosts. DS_ACCELERATOR may
+/// then name an accelerator that only these hosts have.
 bool may_be_remote(const Options& options, const std::optional<std::vector<Host>>& hosts) {
   return !options.no_ssh &&
          (options.force_multi || (hosts && (hosts->size() > 1 || uses_runner(options))));
 }
 
-/// The plans of all hosts in one, each made on this machine: what they are elsewhere, the hosts
-/// find out themselves.
+/// Combines the plans of all hosts. Each is made with this machine's topology, because the others
+/// are not known here.
 Job plan_all_hosts(Options options, JobInput input) {
   options.oversubscribe = true;
   Job out;
@@ -108,22 +108,22 @@ Job plan_all_hosts(Options options, JobInput input) {
   }
   if (input.hosts.size() > 1)
     out.notes.emplace_back(
-        "each host plans with its own topology and devices; here all are shown as this machine");
+        "each host plans with its own topology and devices; this plan uses those of this machine");
   return out;
 }
 
-/// What the agent of one rank starts.
+/// Reduces a job to the rank of an agent of one rank.
 void keep_rank(Job& job, int local_rank) {
   job.ranks = {job.ranks.at(static_cast<std::size_t>(local_rank))};
   job.own_group = true;
-  // Not all runners end the others when an agent is killed.
+  // Not all runners end the other ranks when an agent is killed.
   job.last_words = format_report({job.ranks.front().rank, SIGKILL});
-  // What there is to say of a host is said once.
+  // Report a host's notes and warnings only once.
   if (local_rank > 0) job.notes.clear(), job.warnings.clear();
 }
 
-/// MPI and Slurm launchers ask no host for its address, so the first one's name has to be one for
-/// all.
+/// With an MPI or Slurm launcher, the first host is not asked for its address. Its name must
+/// therefore work on all hosts.
 void check_address(const Options& options, const JobInput& input) {
   const auto& first = input.hosts.front().name;
   if (!options.master_addr.empty() || input.hosts.size() == 1 ||
@@ -132,7 +132,8 @@ void check_address(const Options& options, const JobInput& input) {
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "other hosts cannot reach the first one by this name",
                .got = "'" + first + "'",
-               .hint = "give --master_addr, or its name for others in the host file"});
+               .hint = "pass --master_addr, or use a name in the host file that all hosts can "
+                       "resolve"});
 }
 
 void show_runner(Job& job, const Options& options, const JobInput& input,
@@ -166,13 +167,13 @@ int free_port() {
     if (bound) return ntohs(family == AF_INET6 ? six.sin6_port : four.sin_port);
   }
   throw Error(ErrorCode::unavailable, kWhere,
-              {.what = std::string("no free port can be found: ") + std::strerror(errno),
-               .hint = "give one with --master_port"});
+              {.what = std::string("no free port was found: ") + std::strerror(errno),
+               .hint = "pass one with --master_port"});
 }
 
 Launch make_launch(const Options& options, const std::string& program) {
   JobInput input;
-  // The launcher that started an agent has read its own, and passed them on.
+  // An agent's launcher has read its files and passed their variables on.
   if (!options.agent) input.file_variables = environment_files();
   auto named = env("DS_ACCELERATOR");
   for (const auto& [name, value] : input.file_variables)
@@ -232,7 +233,7 @@ Launch make_launch(const Options& options, const std::string& program) {
   if (runner) {
     const auto runner_program = find_runner(*options.runner);
     check_runner(options, runner_program);
-    if (!remote) plan_job(options, input);  // what it refuses is refused once, and not by each rank
+    if (!remote) plan_job(options, input);  // reports errors once instead of in each rank
     return {.job = runner_job(options, input, program, runner_program),
             .remote = remote,
             .agents = true};

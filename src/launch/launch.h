@@ -1,4 +1,4 @@
-// From options to a job on this host.
+// Makes a job from the options of `anyaccel launch`.
 #pragma once
 
 #include <string>
@@ -9,23 +9,23 @@
 namespace anyaccel::launch {
 
 struct Launch {
-  Job job;  ///< the ranks of this host; where others have to be reached, what reaches each as a
-            ///< rank, or with --dry_run all ranks
-  bool remote = false;  ///< other hosts have to be reached
-  bool agents = false;  ///< the job's processes start ranks and report of them
+  Job job;  ///< the ranks of this host; if other hosts are reached, one client per host in place of
+            ///< the ranks, or with --dry_run all ranks
+  bool remote = false;  ///< other hosts are reached
+  bool agents = false;  ///< the job's processes start agents, which start and report on ranks
 };
 
-/// What the options come to here: looks at host file, devices, topology, variables and files, and
-/// starts no rank. Where other hosts have to be reached, asks the first one for its address unless
-/// it is given, or whether it can be reached. `program` is this program's own path, which the other
-/// hosts have too. Throws what the parts throw. Ranks of an MPI or Slurm launcher come to the one
-/// process that starts them all, also on one host.
+/// Makes a job from the options, the host file, devices, topology, variables and files of this
+/// host. Starts no rank. If other hosts are reached by ssh or pdsh, connects to the first one to
+/// get its address or to check that it can be reached. `program` is the path of this program, which
+/// must be the same on all hosts. With an MPI or Slurm launcher, the job has one process, which
+/// starts all ranks, even on a single host. Throws the errors of all steps.
 ANYACCEL_API Launch make_launch(const Options& options, const std::string& program);
 
-/// A TCP port of this machine that nobody listens on now. Throws `unavailable`.
+/// Returns a TCP port of this machine that is free now. Throws `unavailable`.
 int free_port();
 
-/// The job as text for people.
+/// Describes the job in a readable text.
 ANYACCEL_API std::string describe(const Job& job);
 
 }  // namespace anyaccel::launch

@@ -24,8 +24,8 @@ class LineInterleaver {
 
   enum class Mode {
     as_written,   ///< the beginning of a line is written at once
-    whole_lines,  ///< it waits for the line's end, for at most kPatience: for output that another
-                  ///< program forwards
+    whole_lines,  ///< the beginning of a line is held until the line ends, for at most kPatience;
+                  ///< for output that another program forwards
     line_ends,    ///< writers pass whole lines, ended by "\n" or "\r"; after "\r", another writer
                   ///< starts a new line
   };
@@ -33,8 +33,8 @@ class LineInterleaver {
 
   /// Adds text of `writer`. Returns the text to write now.
   std::string add(std::size_t writer, std::string_view text, Clock::time_point now);
-  /// Ends the turn of `writer`, which writes no more. Its held text is kept. Returns the text to
-  /// write now.
+  /// Ends the turn of `writer`, which has reached the end of its output. Text that cannot be
+  /// written now is held. Returns the text to write now.
   std::string end(std::size_t writer, Clock::time_point now);
   /// Returns the text that was held for kPatience.
   std::string overdue(Clock::time_point now);

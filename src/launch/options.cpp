@@ -23,17 +23,17 @@ int number(std::string_view name, std::string_view text, int low, int high) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < low || value > high)
-    fail(std::string(name) + " wants a whole number" +
+    fail(std::string(name) + " requires a whole number " +
          (high < std::numeric_limits<int>::max()
-              ? " from " + std::to_string(low) + " to " + std::to_string(high)
-              : (low > 0 ? ", " + std::to_string(low) + " or more" : ", not below 0")) +
-         ", not '" + std::string(text) + "'");
+              ? "from " + std::to_string(low) + " to " + std::to_string(high)
+              : "of at least " + std::to_string(low)) +
+         ", got " + quoted_text(text));
   return value;
 }
 
 constexpr int kMany = std::numeric_limits<int>::max();
 
-/// -1 is DeepSpeed's word for "all".
+/// As in DeepSpeed, -1 means all.
 std::optional<int> count(std::string_view name, std::string_view text) {
   if (text == "-1") return std::nullopt;
   return number(name, text, 1, kMany);
@@ -48,7 +48,7 @@ Runner runner(std::string_view text) {
     if (lower == kRunners[i]) return static_cast<Runner>(i);
   std::string known;
   for (const char* name : kRunners) known.append(known.empty() ? "" : ", ").append(name);
-  fail("--launcher wants one of " + known + ", not '" + std::string(text) + "'");
+  fail("--launcher requires one of " + known + ", got " + quoted_text(text));
 }
 
 LogLevel level(std::string_view text) {
@@ -58,21 +58,19 @@ LogLevel level(std::string_view text) {
                                     {"error", LogLevel::error},
                                     {"critical", LogLevel::error}})
     if (text == name) return value;
-  fail("--log_level wants debug, info, warning, error or critical, not '" + std::string(text) +
-       "'");
+  fail("--log_level requires debug, info, warning, error or critical, got " + quoted_text(text));
 }
 
-/// An option that is not written for a reason, rather than unknown.
+/// An option of DeepSpeed that is deliberately unsupported.
 struct Refused {
   std::string_view name;
   const char* reason;
 };
 constexpr Refused kRefused[] = {
-    {"--autotuning",
-     "it tunes DeepSpeed's own engine by running training jobs, which is not a launcher's job"},
-    {"--elastic_training", "a job keeps the ranks that it starts with: one that ends ends all"},
-    {"--min_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
-    {"--max_elastic_nodes", "a job keeps the ranks that it starts with: one that ends ends all"},
+    {"--autotuning", "it tunes DeepSpeed's own engine, and this launcher only starts programs"},
+    {"--elastic_training", "the number of ranks is fixed, and one failed rank ends the job"},
+    {"--min_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
+    {"--max_elastic_nodes", "the number of ranks is fixed, and one failed rank ends the job"},
 };
 
 using Set = void (*)(Options&, std::string_view name, std::string_view value);
@@ -80,8 +78,8 @@ using Set = void (*)(Options&, std::string_view name, std::string_view value);
 struct Option {
   std::string_view name;
   std::string_view also;   ///< a second name, or empty
-  std::string_view value;  ///< what the help calls its value; empty: a flag
-  const char* help;        ///< null: between launchers, not for people
+  std::string_view value;  ///< name of the value in the help; empty: a flag
+  const char* help;        ///< null: an internal option between launchers
   Set set;
 };
 
@@ -155,7 +153,7 @@ constexpr Option kOptions[] = {
      flag<&Options::no_ssh_check>},
     {"--force_multi", "", "", "Use the launcher even for a single host",
      flag<&Options::force_multi>},
-    {"--ssh_port", "", "PORT", "Port of the hosts' ssh", port<&Options::ssh_port>},
+    {"--ssh_port", "", "PORT", "Port of ssh on the hosts", port<&Options::ssh_port>},
     {"--venv_script", "", "FILE",
      "Script that each rank's shell reads first, such as a virtual environment's `activate`",
      text<&Options::venv_script>},
@@ -166,7 +164,7 @@ constexpr Option kOptions[] = {
     {"--no_local_rank", "", "", "Do not append --local_rank=N to a Python program's arguments",
      flag<&Options::no_local_rank>},
     {"--bind_cores_to_rank", "", "",
-     "Bind each rank to cores of its own, and its memory to their nodes",
+     "Bind each rank to its own cores, and its memory to their NUMA nodes",
      flag<&Options::bind_cores>},
     {"--bind_core_list", "", "LIST", "CPUs to use, for example 0-3,8,16-31:2; implies binding",
      [](Options& options, std::string_view name, std::string_view value) {
@@ -186,7 +184,7 @@ constexpr Option kOptions[] = {
        text<&Options::log_folder>(options, name, value);
        if (value == "None") options.log_folder.reset();
      }},
-    {"--prefix_output", "", "", "Begin each line that a rank writes with [rank N]",
+    {"--prefix_output", "", "", "Prefix each line of output with [rank N]",
      flag<&Options::prefix_output>},
     {"--log_level", "", "LEVEL", "Log level: debug, info (default), warning, error or critical",
      [](Options& options, std::string_view, std::string_view value) {
@@ -225,7 +223,7 @@ constexpr Option kOptions[] = {
     {"--help", "-h", "", "Print this help and exit", flag<&Options::help>},
 };
 
-/// `--bind-core-list` is `--bind_core_list`.
+/// Converts `--bind-core-list` to `--bind_core_list`.
 std::string with_underscores(std::string_view name) {
   std::string out(name);
   if (out.starts_with("--")) std::replace(out.begin() + 2, out.end(), '-', '_');
@@ -294,7 +292,7 @@ Options parse_options(std::span<const char* const> words) {
     for (const auto& refused : kRefused)
       if (refused.name == name) fail(name + " is not supported: " + refused.reason);
     const Option* option = find(name);
-    // -Hfile, as argparse has it.
+    // argparse accepts -Hfile, too.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
     // "-env" and "-include" are not "-e nv" and "-i nclude".
     if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))
@@ -326,11 +324,10 @@ Options parse_options(std::span<const char* const> words) {
 std::string options_help() {
   std::string out =
       "Usage: anyaccel launch [OPTION]... PROGRAM [ARGUMENT]...\n\n"
-      "Start the ranks of a job: PROGRAM once for each device. A program whose name ends in .py is "
-      "run with Python, "
-      "and\n"
-      "gets --local_rank=N as its first argument; any other is run as it is. Names of options may "
-      "have - for _.\n\n"
+      "Start the ranks of a job: PROGRAM once per device. A program whose name ends in .py is run "
+      "with\n"
+      "Python and gets --local_rank=N as its first argument. Option names may contain - instead of "
+      "_.\n\n"
       "Options:\n";
   for (const auto& option : kOptions) {
     if (option.help == nullptr) continue;
@@ -347,10 +344,9 @@ std::string options_help() {
     out.append(left).append(option.help).append("\n");
   }
   out +=
-      "\nExit code: that of the rank that failed first, 128 + N for one that signal N ended; 128 + "
-      "N also when signal "
-      "N\n"
-      "ended the job; 0 when all ranks ended with 0.\n";
+      "\nExit code: 0 if all ranks succeeded; otherwise that of the rank that failed first, or 128 "
+      "+ N if\n"
+      "signal N ended that rank or the job.\n";
   return out;
 }
 

@@ -29,14 +29,14 @@ constexpr std::size_t kTailLines = 10;
 
 std::string prefix_of(int rank) { return "[rank " + std::to_string(rank) + "] "; }
 
-/// 0, or errno and what was not written in `text`.
+/// Writes `text`. Returns 0, or errno with the unwritten rest in `text`.
 int write_all(int to, std::string_view& text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());
     if (count >= 0) {
       text.remove_prefix(static_cast<std::size_t>(count));
     } else if (errno == EAGAIN) {
-      // Somebody else made our output non-blocking.
+      // Another process has made the output non-blocking.
       pollfd one{to, POLLOUT, 0};
       ::poll(&one, 1, -1);
     } else if (errno != EINTR) {
@@ -106,7 +106,7 @@ std::string ReportFilter::add(std::string_view text) {
     else if (!report_)
       report_ = report;
   }
-  // The longest end that one may begin with.
+  // Keep the longest suffix that may be the beginning of a report.
   std::size_t kept = std::min(unread_.size(), kReport.size());
   while (!kReport.starts_with(std::string_view(unread_).substr(unread_.size() - kept))) --kept;
   out.append(unread_, 0, unread_.size() - kept);
@@ -123,7 +123,7 @@ std::string LinePrefix::add(std::string_view text) {
     text.remove_prefix(taken);
     if (end == std::string_view::npos && line_.size() < kLongestLine) break;
     if (line_ == "\n" && !out.empty() && out.back() == '\r') {
-      out += line_;  // a line that ended in both
+      out += line_;  // the line ended in "\r\n"
     } else {
       const auto count = end == std::string_view::npos ? whole_characters(line_) : line_.size();
       out.append(prefix_).append(line_, 0, count);
@@ -149,7 +149,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder))
     throw Error(ErrorCode::io, "launch",
-                {.what = "the folder of --enable_each_rank_log cannot be made",
+                {.what = "the folder of --enable_each_rank_log cannot be created",
                  .got = folder + ": " + (error ? error.message() : "it is not a folder")});
   const auto seconds = std::chrono::system_clock::to_time_t(now);
   std::tm local{};
@@ -173,7 +173,7 @@ std::vector<std::string> make_log_files(const std::string& folder, const std::ve
       out.clear();
       if (reason == EEXIST && attempt < 1000) break;
       throw Error(ErrorCode::io, "launch",
-                  {.what = "a rank's log file cannot be made",
+                  {.what = "a rank's log file cannot be created",
                    .got = folder + ": " + std::strerror(reason)});
     }
     if (!out.empty() || ranks.empty()) return out;
@@ -227,7 +227,8 @@ Outputs::Outputs(const std::vector<int>& ranks, const OutputSettings& settings)
     if (terminal) copy_size(STDOUT_FILENO, ends[0]);
     if (!terminal && ::pipe2(ends, O_CLOEXEC) != 0)
       throw Error(ErrorCode::unavailable, "launch",
-                  {.what = std::string("no pipe for a rank's output: ") + std::strerror(errno)});
+                  {.what = std::string("cannot create a pipe for a rank's output: ") +
+                           std::strerror(errno)});
     ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
     streams_.push_back(
         std::make_unique<Stream>(Stream{ends[0], rank, ranks[rank], tail, streams_.size(), to}));
@@ -316,7 +317,7 @@ void Outputs::write(Destination& destination, std::string_view text) {
   if (error != EPIPE)
     anyaccel::log(LogLevel::error, std::string("launch: the output of ranks cannot be written: ") +
                                        std::strerror(error));
-  // Its writers learn it as if they had written there themselves.
+  // Close the pipes, so that the ranks get an error as if they had written there themselves.
   for (auto& stream : streams_)
     if (stream->destination == &destination && stream->from >= 0) {
       ::close(stream->from);
@@ -366,7 +367,7 @@ bool Outputs::wait(int link, int also, int milliseconds) {
 
 void Outputs::finish() {
   for (auto& stream : streams_) {
-    // Nobody writes any more, so this ends.
+    // No process writes anymore, so this loop ends.
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;)
       read(*stream);
     close(*stream);

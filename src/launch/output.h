@@ -36,7 +36,7 @@ struct Report {
 /// The rank has started.
 constexpr int kStarted = -1;
 
-/// The report as a line, including its newline.
+/// Formats the report as a line, including the newline.
 std::string format_report(const Report& report);
 /// Returns nothing if the line is not a report.
 std::optional<Report> parse_report(std::string_view line);

@@ -13,14 +13,14 @@ namespace {
 
 constexpr const char* kTimeout = "PDSH_CONNECT_TIMEOUT";
 
-/// pdsh writes host, user and number in the place of %h, %u and %n, and % in that of %%.
+/// Escapes % as %%, because pdsh replaces %h, %u and %n.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) out.append(c == '%' ? "%%" : std::string(1, c));
   return out;
 }
 
-/// As pdsh does: by blanks, without quotes.
+/// Splits at spaces, without quotes, like pdsh.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; (begin = text.find_first_not_of(' ', begin)) != std::string::npos;) {
@@ -48,19 +48,19 @@ std::vector<std::string> pdsh_words(const Options& options,
                                     PdshPipes pipes) {
   if (host.find_first_of("[](),^/*?%") != std::string::npos)
     throw Error(ErrorCode::invalid_argument, "launch",
-                {.what = "this host's name would be a pattern to pdsh",
+                {.what = "pdsh would treat this host name as a pattern",
                  .got = "'" + host + "'",
-                 .want = "a plain name"});
+                 .want = "a name without pattern characters"});
   const auto own = split_words(options.runner_arguments);
   const bool user =
       std::any_of(own.begin(), own.end(), [](const auto& word) { return word.starts_with("-l"); });
   std::vector<std::string> out;
-  // Its `exec` refuses a time limit, which is ssh's own affair then.
+  // pdsh's module `exec` rejects a connect timeout, so ssh gets it instead.
   if (env(kTimeout)) out = {"env", "-u", kTimeout};
   append(out, {"pdsh", "-N", "-S", "-R", "exec", "-w", host});
   append(out, own);
-  // pdsh is the shell's parent. The shell stays, because pdsh makes 0 of a signal's end, and a
-  // shell makes 128 + N.
+  // $PPID is pdsh. The shell does not exec the client, because pdsh would report 0 if a signal
+  // killed it; the shell reports 128 + N.
   const std::string redirect = pipes == PdshPipes::launcher
                                    ? " </proc/$PPID/fd/0 >/proc/$PPID/fd/1 2>/proc/$PPID/fd/2"
                                    : " </dev/null";
@@ -84,7 +84,7 @@ std::vector<std::string> pdsh_words(const Options& options,
 void check_pdsh() {
   if (find_program("pdsh")) return;
   throw Error(ErrorCode::not_found, "launch",
-              {.what = "--launcher pdsh wants the program pdsh, which is not in PATH",
+              {.what = "--launcher pdsh requires the program pdsh, which is not in PATH",
                .hint = "install it (Debian: apt-get install pdsh), or use --launcher ssh"});
 }
 

@@ -1,9 +1,9 @@
-// Other hosts through pdsh, one for each host: pdsh starts the ssh client that its own settings
-// describe, and that client has the pipes of the launcher.
+// Reaches other hosts through pdsh, one process per host. pdsh starts the ssh client that its
+// settings describe, and that client uses the launcher's pipes directly.
 //
-// pdsh itself gives what it starts no input, drops what stands behind a NUL byte of a line and the
-// beginning of lines above 128 KiB, and takes a client that a signal ended for a success. So its
-// module `exec` is used and not `ssh`: input and output do not pass through pdsh.
+// This uses pdsh's module `exec` instead of `ssh`, so that input and output do not pass through
+// pdsh. pdsh itself provides no input, drops text after a NUL byte in a line and the beginning of
+// lines above 128 KiB, and reports a client killed by a signal as successful.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@
 
 namespace anyaccel::launch {
 
-/// Whose pipes the client has.
+/// Owner of the pipes that the client uses.
 enum class PdshPipes { launcher, pdsh };
 
-/// The command that runs `command`, a line for the host's shell, on a host. `connection` are ssh's
-/// options that the user may say otherwise; PDSH_SSH_ARGS_APPEND and PDSH_SSH_ARGS hold as with
-/// pdsh's own ssh module. Throws `invalid_argument` for a host's name that means more than a host
-/// to pdsh.
+/// Returns the pdsh command that runs `command`, a line for the host's shell, on `host`.
+/// `connection`: ssh options that the user may override. PDSH_SSH_ARGS_APPEND and PDSH_SSH_ARGS
+/// work as in pdsh's ssh module. Throws `invalid_argument` for a host name that pdsh would treat as
+/// a pattern.
 std::vector<std::string> pdsh_words(const Options& options,
                                     const std::vector<std::string>& connection,
                                     const std::string& host, std::string_view command,
                                     PdshPipes pipes);
 
-/// Throws `not_found` when there is no pdsh here.
+/// Throws `not_found` if pdsh is not in PATH.
 void check_pdsh();
 
 }  // namespace anyaccel::launch

@@ -1,5 +1,4 @@
-// Where everything is in the picture: blocks are measured from the inside out, then put side by
-// side in rows.
+// Layout of the picture. Blocks are measured from the inside out, then placed side by side in rows.
 #include "launch/picture.h"
 
 #include <algorithm>
@@ -22,7 +21,7 @@ constexpr int kCellHeight = 18;
 constexpr int kCoreGap = 4;
 constexpr int kTitle = 20;
 constexpr int kMemoryHeight = 22;
-constexpr int kWidest = 1400;  // rows of blocks are broken there
+constexpr int kWidest = 1400;  // maximum width of a row of blocks
 constexpr Colour kReserved = 0xb8b8b8;
 constexpr Colour kUnused = 0xffffff;
 
@@ -30,8 +29,7 @@ struct Size {
   int width = 0, height = 0;
 };
 
-/// Where blocks of these sizes go when they are put side by side and rows are broken; the size of
-/// all.
+/// Places blocks side by side in rows of at most `widest`. Returns the total size.
 Size flow(const std::vector<Size>& sizes, int widest, std::vector<Size>& places) {
   Size all;
   int x = 0, y = 0, row = 0;
@@ -53,7 +51,7 @@ std::string amount(std::int64_t bytes) {
   return text.data();
 }
 
-/// A list of CPUs that is not longer than a line.
+/// Formats a list of CPUs, shortened to the length of a line.
 std::string short_list(const CpuList& cpus) {
   constexpr std::size_t kLongest = 90;
   auto text = topology::format_cpu_list(cpus);
@@ -61,18 +59,18 @@ std::string short_list(const CpuList& cpus) {
   return text;
 }
 
-/// The firmware's text without what is not ASCII, which need not be UTF-8.
+/// Replaces characters that are not printable ASCII, because the firmware's text may not be UTF-8.
 std::string plain(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
   return text;
 }
 
-/// The cores of one node in one package, and the memory beside them.
+/// The cores of one node in one package, and the memory next to them.
 struct Block {
   int node = -1;
   std::vector<const topology::Core*> cores;
-  std::vector<int> memory;  ///< indices of nodes without cores that are near
+  std::vector<int> memory;  ///< indices of nearby nodes without cores
   int columns = 1;
   int threads = 1;
   Size size;
@@ -124,7 +122,7 @@ class Drawing {
     for (const int node : far_memory())
       draw_memory(node, kPad, y, width_), y += kMemoryHeight + kCoreGap;
     if (plan_ != nullptr) y = draw_legend(y + kPad);
-    // Letters are about six tenths of their size wide.
+    // The width of a letter is about 0.6 of its size.
     for (const auto& one : picture_.labels)
       width_ = std::max(width_, one.x + static_cast<int>(one.text.size()) * one.size * 6 / 10);
     picture_.width = width_ + 2 * kPad;
@@ -145,7 +143,7 @@ class Drawing {
     return memory.cpus.empty() && !topology::intersect(memory.near_cpus, cpus).empty();
   }
 
-  /// By package, in the machine's order.
+  /// Returns the blocks of each package, in the machine's order.
   std::map<int, std::vector<Block>> blocks() {
     std::map<int, std::vector<Block>> packages;
     for (const auto& core : machine_.cores) {
@@ -161,8 +159,8 @@ class Drawing {
           cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
         std::sort(cpus.begin(), cpus.end());
         for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
-          // What is near to several nodes, as CXL memory of the whole machine, is drawn below them
-          // all.
+          // Memory near several nodes, such as CXL memory of the whole machine, is drawn below all
+          // packages.
           if (beside(node(i), cpus) && block.node >= 0 &&
               node(i).near_cpus.size() <= node(block.node).near_cpus.size() && !drawn_[i]) {
             drawn_[i] = true;
@@ -173,7 +171,7 @@ class Drawing {
     return packages;
   }
 
-  /// Memory that is drawn beside no cores.
+  /// Returns the memory that is not drawn next to cores.
   std::vector<int> far_memory() const {
     std::vector<int> found;
     for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
@@ -244,7 +242,7 @@ class Drawing {
                (memory.memory > 0 ? amount(memory.memory) : "no memory") + users(index)});
   }
 
-  /// Whose memory comes from a node.
+  /// Returns the text about the ranks whose memory is on a node.
   std::string users(int index) const {
     if (plan_ == nullptr) return "";
     CpuList ranks;
@@ -291,8 +289,8 @@ class Drawing {
 }  // namespace
 
 Colour rank_colour(int rank) {
-  // Neighbours are far apart on the circle of hues (the golden angle); light, so that numbers can
-  // be read on them.
+  // The golden angle gives consecutive ranks different hues. Colors are light, so that numbers on
+  // them are readable.
   const double hue = std::fmod(205 + rank * 137.508, 360) / 60;
   const double most = 0.94, range = rank / 8 % 2 == 0 ? 0.42 : 0.26;
   const double middle = most - range + range * (1 - std::abs(std::fmod(hue, 2) - 1));

@@ -1,4 +1,4 @@
-// A machine, and what each rank gets of it, as a picture.
+// Draws a machine and the share of each rank.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::launch {
 
-/// A colour as 0xRRGGBB.
+/// A color as 0xRRGGBB.
 using Colour = unsigned;
 
 /// A filled rectangle with a thin border.
@@ -28,34 +28,35 @@ struct Label {
   int size = 11;
   std::string text;
   Colour colour = 0x202020;
-  bool centred = false;  ///< round `x`, rather than from there to the right
+  bool centred = false;  ///< centered at `x` instead of beginning there
   bool bold = false;
 };
 
-/// What is drawn, in this order: boxes, then labels. Pixels, the origin at the top left.
+/// Shapes to draw: first boxes, then labels. Units are pixels, with the origin at the top left.
 struct Picture {
   int width = 0, height = 0;
   std::vector<Box> boxes;
   std::vector<Label> labels;
 };
 
-/// The colour that a rank's cores and memory have in pictures.
+/// Returns the color of a rank's CPUs.
 Colour rank_colour(int rank);
 
-/// Draws packages, NUMA nodes with their memory, cores and their hardware threads; with a plan,
-/// CPUs in the colour of their rank, reserved ones grey, and a legend. Where ranks share a CPU, it
-/// has the colour of the first.
+/// Draws packages, NUMA nodes with their memory, cores and hardware threads. With a plan, CPUs have
+/// the color of their rank (the first one if several share a CPU), reserved CPUs are gray, and the
+/// picture has a legend.
 ANYACCEL_API Picture draw(const topology::Machine& machine, const HostPlan* plan = nullptr);
 
-/// As an SVG document.
+/// Returns the picture as an SVG document.
 std::string to_svg(const Picture& picture);
 
-/// As a PNG file's bytes, twice the picture's size. Throws `unsupported` in a build without cairo,
-/// `unavailable` where cairo's library cannot be opened.
+/// Returns the picture as the bytes of a PNG file at twice the size. Throws `unsupported` in a
+/// build without cairo, and `unavailable` if cairo's library cannot be opened.
 std::string to_png(const Picture& picture);
 
-/// Writes a file in the format that its name ends in, .svg or .png; a file that was there is
-/// replaced as a whole. Throws as to_png(), `invalid_argument` for other names, and `io`.
+/// Writes the picture in the format of the file's extension, .svg or .png. Replaces an existing
+/// file atomically. Throws the errors of to_png(), `invalid_argument` for other extensions, and
+/// `io`.
 ANYACCEL_API void write_picture(const Picture& picture, const std::filesystem::path& file);
 
 }  // namespace anyaccel::launch

@@ -17,13 +17,13 @@ using topology::MemoryKind;
 
 constexpr const char* kWhere = "launch";
 
-/// One for each NUMA node with cores; those outside every node count as on one.
+/// One rank per NUMA node with cores, but at least one and at most `free`.
 int default_ranks(const Cores& cores, std::size_t free) {
   const auto nodes = nodes_of(cores, cores.all).size();
   return static_cast<int>(std::clamp<std::size_t>(nodes, 1, free));
 }
 
-/// Everybody has one, some have the same.
+/// Gives each rank one core; several ranks share a core.
 std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   std::vector<CoreIndices> shares;
   for (std::size_t r = 0, count = static_cast<std::size_t>(ranks); r < count; ++r)
@@ -31,8 +31,8 @@ std::vector<CoreIndices> deal_shared(const CoreIndices& cores, int ranks) {
   return shares;
 }
 
-/// The node, as an index, that a rank's device is next to; -1 when that is not known or the node
-/// has no core to give.
+/// Returns the index of the node next to a rank's device; -1 if it is unknown or not a node of this
+/// machine.
 int device_node(const Machine& machine, const PlanOptions& options, std::size_t rank) {
   if (rank >= options.device_nodes.size() || options.device_nodes[rank] < 0) return -1;
   for (std::size_t i = 0; i < machine.nodes.size(); ++i)
@@ -40,8 +40,8 @@ int device_node(const Machine& machine, const PlanOptions& options, std::size_t 
   return -1;
 }
 
-/// Ranks next to their devices; the others on what is left. Empty when no rank's place is known or
-/// the rest is too small.
+/// Places ranks next to their devices, and the others on the remaining cores. Returns nothing if no
+/// device's node is known or too few cores remain.
 std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cores,
                                         const PlanOptions& options, int ranks,
                                         std::vector<std::string>& notes) {
@@ -61,7 +61,7 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
   for (const std::size_t core : cores.all)
     if (!placed.contains(cores.places[core].node)) rest.push_back(core);
   if (rest.size() < others.size()) {
-    notes.emplace_back("Ranks are not bound next to their devices: the cores there are too few.");
+    notes.emplace_back("Ranks are not bound next to their devices: there are too few cores.");
     return {};
   }
   std::vector<CoreIndices> shares(static_cast<std::size_t>(ranks));
@@ -74,7 +74,7 @@ std::vector<CoreIndices> deal_by_device(const Machine& machine, const Cores& cor
     for (std::size_t i = 0; i < others.size(); ++i) shares[others[i]] = std::move(dealt[i]);
   } else if (!rest.empty()) {
     notes.push_back(count_of(rest.size(), "core") +
-                    " on NUMA nodes without a rank's device stay free.");
+                    " on NUMA nodes without a rank's device stay unused.");
   }
   return shares;
 }
@@ -104,7 +104,8 @@ void choose_memory(const Machine& machine, const std::set<int>& nodes, RankPlan&
 }
 
 [[noreturn]] void fail(int ranks, std::size_t free, int reserved) {
-  const auto beside = reserved > 0 ? " beside " + std::to_string(reserved) + " reserved" : "";
+  const auto beside =
+      reserved > 0 ? " in addition to " + std::to_string(reserved) + " reserved" : "";
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "too many ranks for the cores",
                .got = count_of(static_cast<std::size_t>(ranks), "rank") + " on " +
@@ -135,7 +136,7 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
   const int ranks = options.ranks == 0 ? default_ranks(cores, free) : options.ranks;
   if (ranks < 0)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "a number of ranks below 0", .got = std::to_string(ranks)});
+                {.what = "the number of ranks is negative", .got = std::to_string(ranks)});
   const bool too_many = static_cast<std::size_t>(ranks) > free;
   const bool matters = options.bind || options.compute_on_cores;
   const bool allowed =

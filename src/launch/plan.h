@@ -1,6 +1,6 @@
-// Which cores, which memory and how many threads each rank of a host gets. A pure function of the
-// machine and the options: the same for this machine, for another host's and for a saved one.
-// docs/explanation/rank-plan.md has the rules as users read them.
+// Plans the cores, memory and number of threads of each rank on a host. A pure function of the
+// machine and the options, so that it also works for other hosts and saved machines.
+// docs/explanation/rank-plan.md describes the rules for users.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ constexpr int kRanksPerCore = 4;
 
 /// Input of a plan.
 struct PlanOptions {
-  /// Ranks on this host; 0: as many as default_ranks() says.
+  /// Number of ranks on this host; 0: default_ranks().
   int ranks = 0;
   /// Bind ranks to cores (`--bind_cores_to_rank`). If false, the plan only computes each rank's
   /// thread count and checks the number of ranks.
@@ -52,7 +52,7 @@ struct PlanOptions {
 /// One rank's share.
 struct RankPlan {
   int local_rank = 0;
-  topology::CpuList cores;  ///< CPUs to bind to; empty when ranks are not bound
+  topology::CpuList cores;  ///< CPUs to bind to; empty if ranks are not bound
   std::vector<int>
       memory_nodes;  ///< operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
@@ -75,9 +75,8 @@ struct HostPlan {
 int default_ranks(const topology::Machine& machine, const PlanOptions& options = {});
 
 /// Plans a host. Throws `invalid_argument` if there are more than kRanksPerCore ranks per core
-/// (naming
-/// `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has CPUs that
-/// do not exist or may not be used.
+/// (naming `--oversubscribe`), if no core is left after the reserved ones, or if `core_list` has
+/// CPUs that do not exist or may not be used.
 ANYACCEL_API HostPlan plan_host(const topology::Machine& machine, const PlanOptions& options);
 
 }  // namespace anyaccel::launch

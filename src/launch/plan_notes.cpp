@@ -21,7 +21,7 @@ void note_threads(const Machine& machine, const Cores& cores, const PlanOptions&
                     count_of(named, "thread") + " on " + count_of(cores.cpus.size(), "core") + ".");
 }
 
-/// Ranks that have cores on several nodes, by number.
+/// Returns the ranks that have cores on several nodes.
 std::vector<int> reaching(const Cores& cores, const std::vector<CoreIndices>& shares) {
   std::vector<int> ranks;
   for (std::size_t r = 0; r < shares.size(); ++r)
@@ -43,13 +43,13 @@ void note_shares(const Cores& cores, const std::vector<CoreIndices>& shares,
     notes.push_back(shares.size() < nodes
                         ? "Fewer ranks (" + std::to_string(shares.size()) + ") than NUMA nodes (" +
                               std::to_string(nodes) + "): " + have + "."
-                        : "So that no rank has less than half of an even part, " + have +
+                        : "So that no rank has less than half of an even share, " + have +
                               " NUMA nodes.");
   }
   if (most->size() > least->size() + 1)
     notes.push_back("Ranks have " + std::to_string(least->size()) + " to " +
                     count_of(most->size(), "core") +
-                    (over.empty() ? ": none has cores on two NUMA nodes." : "."));
+                    (over.empty() ? ", so that none has cores on two NUMA nodes." : "."));
 }
 
 }  // namespace

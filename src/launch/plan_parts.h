@@ -1,4 +1,4 @@
-// What plan.cpp is made of; private to src/launch.
+// Parts of plan.cpp. Internal to src/launch.
 #pragma once
 
 #include <set>
@@ -10,28 +10,29 @@
 
 namespace anyaccel::launch {
 
-/// Cores that may be used, each with the CPUs that a rank is bound to.
+/// Usable cores, each with the CPUs to which a rank is bound.
 struct Cores {
   std::vector<topology::CpuList> cpus;
   std::vector<Place> places;
   CoreIndices all;  ///< indices of all of them
 };
 
-/// The machine's cores within `core_list`, more than `reserve_cores`. Throws as plan_host() does.
+/// Returns the machine's cores in `core_list`. Throws like plan_host() if there are not more than
+/// `reserve_cores`.
 Cores usable_cores(const topology::Machine& machine, const PlanOptions& options);
 
-/// Indices into Machine::nodes of the nodes that some cores belong to.
+/// Returns the nodes of the cores in `share`, as indices into Machine::nodes.
 std::set<int> nodes_of(const Cores& cores, const CoreIndices& share);
 
-/// "1 core", "2 cores".
+/// Returns a count with its noun: "1 core", "2 cores".
 std::string count_of(std::size_t count, const char* noun);
 
-/// Takes `count` cores from those who have most, the last ones of their fullest nodes; nobody's
-/// last one. What was taken is returned for each.
+/// Takes `count` cores from the largest shares: the last core of the node with the most cores of
+/// the share. Never takes the last core of a share. Returns the cores taken from each share.
 std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
                                        int count);
 
-/// What a user may wonder about in a plan with bound ranks.
+/// Adds notes that explain surprising properties of a plan with bound ranks.
 void add_notes(const topology::Machine& machine, const Cores& cores, const PlanOptions& options,
                const std::vector<CoreIndices>& shares, std::vector<std::string>& notes);
 

@@ -1,5 +1,5 @@
-// PNG by cairo, whose library is opened only when a PNG is asked for: programs that start ranks
-// stay free of it.
+// Writes PNG files with cairo. The library is opened on demand, so that programs that start ranks
+// do not load it.
 #include <cairo/cairo.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kLibrary = "libcairo.so.2";
 constexpr double kScale = 2;
 
-/// cairo's functions, as cairo.h declares them.
+/// cairo's functions, with the types from cairo.h.
 struct Cairo {
   DynamicLibrary library;
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name
@@ -47,12 +47,12 @@ struct Cairo {
 
   static DynamicLibrary open() {
     std::string reason;
-    // Its font libraries keep what they have read for ever: with the library gone, that memory
-    // would be lost at each picture.
+    // Never unload cairo: its font libraries never free their caches, so each reload would leak
+    // them.
     auto opened = DynamicLibrary::try_open(kLibrary, &reason, DynamicLibrary::Unload::never);
     if (opened) return opened;
     throw Error(ErrorCode::unavailable, "topology",
-                {.what = "a PNG needs cairo, which cannot be opened",
+                {.what = "a PNG requires cairo, which cannot be opened",
                  .got = reason,
                  .hint = "install libcairo2 (Debian) or cairo, or write an .svg"});
   }
@@ -61,7 +61,7 @@ struct Cairo {
     if (result == CAIRO_STATUS_SUCCESS) return;
     throw Error(result == CAIRO_STATUS_NO_MEMORY ? ErrorCode::out_of_memory : ErrorCode::io,
                 "topology",
-                {.what = "the picture cannot be made a PNG",
+                {.what = "cannot write the picture as a PNG",
                  .got = status_to_string(result),
                  .hint = "write an .svg"});
   }

@@ -1,4 +1,4 @@
-// The processes below another one, as /proc shows them.
+// Finds the descendants of a process in /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -12,12 +12,11 @@ struct Process {
   pid_t group;
 };
 
-/// Children of `root`, their children and so on that still run (no zombies). What a process left
-/// behind when it ended is below the next subreaper above it (PR_SET_CHILD_SUBREAPER). Empty where
-/// /proc cannot be read.
+/// Returns the running descendants of `root`, without zombies. Orphans count as children of their
+/// nearest subreaper (PR_SET_CHILD_SUBREAPER). Empty if /proc cannot be read.
 std::vector<Process> descendants(pid_t root);
 
-/// Sends a signal to each; those of group `except` are left out, unless that is 0.
+/// Sends a signal to each process, except those in the process group `except` (0: no exception).
 void send_signal(const std::vector<Process>& processes, int signal, pid_t except = 0) noexcept;
 
 }  // namespace anyaccel::launch

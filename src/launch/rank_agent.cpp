@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWhere = "launch";
 constexpr char kBetween = '~';
-/// A word without letters; no word has a zero byte.
+/// Encodes an empty word. Unambiguous, because no word contains a zero byte.
 constexpr std::string_view kEmpty = "%00";
 
 bool is_plain(char c) {
@@ -34,20 +34,20 @@ bool is_plain(char c) {
               {.what = std::string(kJobVariable) + " is not a job", .got = std::string(text)});
 }
 
-/// How a runner tells its processes who they are.
+/// Variables through which a runner tells its processes their places.
 struct Names {
   Runner runner;
   const char* rank;
   const char* world_size;
   const char* local_rank;
-  const char* local_size;  ///< null: it does not
+  const char* local_size;  ///< null: not provided
 };
 constexpr Names kNames[] = {
     {Runner::openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {Runner::mpich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
     {Runner::impi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    // mpirun_rsh, and Hydra.
+    // First the variables of mpirun_rsh, then those of Hydra.
     {Runner::mvapich, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
      "MV2_COMM_WORLD_LOCAL_SIZE"},
     {Runner::mvapich, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -106,11 +106,10 @@ Place place_of(Runner runner,
     int value = -1;
     if (text) std::from_chars(text->data(), text->data() + text->size(), value);
     if (value >= 0) return value;
-    throw Error(
-        ErrorCode::unavailable, kWhere,
-        {.what = std::string("a process of ") + to_string(runner) + " is not told its place",
-         .got = std::string(name) + (text ? "=" + *text : " is not set"),
-         .want = "a number"});
+    throw Error(ErrorCode::unavailable, kWhere,
+                {.what = std::string(to_string(runner)) + " did not tell a process its rank",
+                 .got = std::string(name) + (text ? "=" + *text : " is not set"),
+                 .want = "a number"});
   };
   const char* first = nullptr;
   for (const auto& names : kNames) {
@@ -147,14 +146,13 @@ std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner r
   };
   throw Error(
       ErrorCode::invalid_argument, kWhere,
-      {.what = std::string(to_string(runner)) + " has put ranks elsewhere than planned",
+      {.what = std::string(to_string(runner)) + " placed ranks differently than planned",
        .got =
            text(place.rank, place.world_size, place.local_rank, place.local_size.value_or(slots)),
        .want = found
                    ? text(place.rank, size, place.rank - first, slots) + " on " + hosts[*found].name
                    : std::to_string(size) + " ranks",
-       .hint =
-           "leave what places processes out of --launcher_args; name each host once, by one name"});
+       .hint = "omit options that place processes from --launcher_args, and list each host once"});
 }
 
 Options rank_options(Runner runner) {
@@ -162,7 +160,7 @@ Options rank_options(Runner runner) {
   if (!text)
     throw Error(ErrorCode::unavailable, kWhere,
                 {.what = std::string(to_string(runner)) + " did not pass on " + kJobVariable,
-                 .hint = "leave what chooses variables out of --launcher_args"});
+                 .hint = "omit options that select variables from --launcher_args"});
   ::unsetenv(kJobVariable);
   const auto words = parse_words(*text);
   std::vector<const char*> pointers;
@@ -172,7 +170,7 @@ Options rank_options(Runner runner) {
     ::setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0)
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "this host has not the folder of the launcher",
+                {.what = "this host does not have the launcher's folder",
                  .got = options.folder + ": " + std::strerror(errno)});
   const auto place = place_of(runner, env);
   options.node_rank = static_cast<int>(host_of(parse_hosts(options.world), place, runner));
@@ -185,15 +183,15 @@ Options rank_options(Runner runner) {
 int end_of_job(Runner runner) {
   const pid_t parent = ::getppid();
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, parent, 0));
-  // Linux before 5.3 has none, and a parent outside of our process namespace has no number here.
-  // This is told of its thread alone.
+  // Fallback for Linux before 5.3 and for a parent outside this PID namespace. It is weaker,
+  // because the signal is sent when the parent's thread ends, not its process.
   if (descriptor < 0) ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(128 + SIGTERM);
   if (runner != Runner::slurm) return descriptor;
   const int both = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event readable{.events = EPOLLIN, .data = {}};
   if (descriptor >= 0) ::epoll_ctl(both, EPOLL_CTL_ADD, descriptor, &readable);
-  epoll_event ended{.events = 0, .data = {}};  // that its writer is gone is told always
+  epoll_event ended{.events = 0, .data = {}};  // EPOLLHUP is always reported
   ::epoll_ctl(both, EPOLL_CTL_ADD, STDIN_FILENO, &ended);
   return both;
 }

@@ -1,7 +1,6 @@
-// The small launcher of one rank. An MPI or Slurm launcher starts one for each rank, so that the
-// rank's program is a process of that launcher: it inherits the variables and descriptors through
-// which MPI finds itself. The agent reads from those variables which rank it is, plans with its own
-// host's topology, and is the launcher of its one rank otherwise.
+// The agent of one rank. An MPI or Slurm launcher starts one agent per rank, so that the rank's
+// program inherits the variables and descriptors that MPI needs. The agent reads its rank from
+// those variables, plans with the topology of its host, and then runs its rank like the launcher.
 #pragma once
 
 #include <functional>
@@ -16,38 +15,38 @@
 
 namespace anyaccel::launch {
 
-/// The variable that tells agents what to start: words as format_words() writes them.
+/// Variable with the agents' arguments, in the format of format_words().
 constexpr const char* kJobVariable = "ANYACCEL_LAUNCH_JOB";
 
-/// Words as one text of letters, digits and `_-./:=,@+%~` alone, which every runner passes on
-/// whole.
+/// Encodes words in a text that consists only of letters, digits and `_-./:=,@+%~`, which every
+/// runner passes on unchanged.
 std::string format_words(const std::vector<std::string>& words);
-/// Reads it. Throws `invalid_argument`.
+/// Decodes such a text. Throws `invalid_argument`.
 std::vector<std::string> parse_words(std::string_view text);
 
-/// Where a runner put a process.
+/// Place that a runner has assigned to a process.
 struct Place {
   int rank = 0;
   int world_size = 0;
   int local_rank = 0;
-  std::optional<int> local_size;  ///< empty: the runner does not say
+  std::optional<int> local_size;  ///< empty: the runner does not provide it
 };
 
-/// Reads the runner's variables. Throws `unavailable` when they are not there.
+/// Reads the runner's variables. Throws `unavailable` if they are missing.
 Place place_of(Runner runner,
                const std::function<std::optional<std::string>(const char*)>& variable);
 
-/// The index of the host that has this rank by the plan, ranks being numbered host by host. Throws
-/// `invalid_argument` when the runner put the process elsewhere.
+/// Returns the index of the host that has this rank in the plan, where ranks are numbered host by
+/// host. Throws `invalid_argument` if the runner put the process elsewhere.
 std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner runner);
 
-/// What this agent has to start: from its environment, which it changes to what its rank shall
-/// have, in the folder of the launcher, which it goes to. Throws as the above, and `not_found` when
-/// there is no such folder here.
+/// Reads the options of this agent from its environment. Also sets the variables that its rank gets
+/// and changes to the launcher's folder. Throws the errors of the functions above, and `not_found`
+/// if this host does not have that folder.
 ANYACCEL_API Options rank_options(Runner runner);
 
-/// A descriptor that is readable when the process that started this one is gone or, where the
-/// runner is asked in this way, when standard input ends. Nothing is to be read from it.
+/// Returns a descriptor that becomes readable when the parent process has ended or, for Slurm, when
+/// standard input ends. The caller must not read from it.
 ANYACCEL_API int end_of_job(Runner runner);
 
 }  // namespace anyaccel::launch

@@ -31,7 +31,7 @@ void SignalSettings::restore() const noexcept {
 void become_rank(const JobRank& rank, const std::vector<std::string>& unset,
                  RankDescriptors descriptors, int input, const SignalSettings& signals, pid_t guard,
                  pid_t group, int orphaned) {
-  // Of the launcher's group, so that a rank may read from the terminal and gets its Ctrl-C.
+  // Join the launcher's group, so that the rank can read from the terminal and receives its Ctrl-C.
   if (group != 0) ::setpgid(0, group);
   ::prctl(PR_SET_PDEATHSIG, orphaned);
   if (::getppid() != guard) ::_exit(128 + SIGKILL);
@@ -56,7 +56,7 @@ void become_rank(const JobRank& rank, const std::vector<std::string>& unset,
   if (path) ::execv(path->c_str(), words.data());
   const int error = errno;
   std::string text = name + "cannot run " + rank.command.front() + ": " + std::strerror(error);
-  if (error == ENOEXEC) text += " (a script's first line names its interpreter, as #!/bin/sh)";
+  if (error == ENOEXEC) text += " (a script needs a first line such as #!/bin/sh)";
   log(LogLevel::error, text);
   ::_exit(error == ENOENT ? 127 : 126);
 }

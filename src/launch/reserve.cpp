@@ -7,7 +7,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// The place in a share of the last core of the node that has most of it.
+/// Returns the share's last core on the node that has most of the share.
 CoreIndices::iterator last_of_fullest(const Cores& cores, CoreIndices& share) {
   std::map<int, int> counts;
   for (const std::size_t core : share) ++counts[cores.places[core].node];

@@ -21,11 +21,11 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Seconds after a signal when an output that nobody takes no longer keeps this process.
+/// Seconds after a signal until this process exits even if its output is blocked.
 constexpr unsigned kStuckOutput = 10;
-/// As much after silence: by then no rank is left.
+/// The same after silence. By then, no rank is left.
 constexpr unsigned kStuckAfterSilence = 5;
-/// The exit code of ssh where it has no connection, or has lost it.
+/// ssh's exit code if it cannot connect or loses the connection.
 constexpr int kNoConnection = 255;
 
 volatile std::sig_atomic_t got_signal = 0;
@@ -62,12 +62,13 @@ void on_signal(int signal, siginfo_t* info, void*) {
     got_signal = signal;
     ::alarm(kStuckOutput);
   }
-  // A terminal's signals come from the kernel, and to the ranks too.
+  // The kernel sends a terminal's signals to the ranks, too.
   Guard::forward(link_of_handler, signal, info->si_code > 0);
   errno = error;
 }
 
-/// Also where this process waits for somebody to take its output, and reads nothing.
+/// Exits if the output is blocked, or checks for silence. This works even if this process is
+/// blocked on its output and does not read its input.
 void on_alarm(int) {
   if (got_signal != 0) ::_exit(128 + got_signal);
   if (silent != 0) ::_exit(128 + SIGTERM);
@@ -84,7 +85,7 @@ void on_alarm(int) {
   Guard::forward(link_of_handler, SIGTERM, false);
 }
 
-/// Of a runner, to the agent of one rank.
+/// Handles a runner's request to the agent of one rank.
 void on_request(int signal, siginfo_t* info, void* context) {
   if (signal == SIGALRM && info->si_code > 0) return on_alarm(signal);
   was_asked = 1;
@@ -93,7 +94,7 @@ void on_request(int signal, siginfo_t* info, void* context) {
 
 void on_user_signal(int signal) { Guard::forward(link_of_handler, signal, false); }
 
-/// This process's signals while a job runs.
+/// Handles this process's signals while a job runs.
 class SignalGuard {
  public:
   SignalGuard(const Guard& guard, int silence, bool one_rank) {
@@ -109,7 +110,7 @@ class SignalGuard {
     for (std::size_t i = 0; i < kSignals.size(); ++i) {
       struct sigaction action {};
       ::sigaction(kSignals[i], nullptr, &before_[i]);
-      // nohup, and shells for what runs in the background, say that a signal shall do nothing.
+      // Keep ignored signals ignored: nohup sets this, and shells do for background processes.
       if (before_[i].sa_handler == SIG_IGN && kSignals[i] != SIGPIPE) continue;
       ::sigemptyset(&action.sa_mask);
       action.sa_flags = SA_RESTART;
@@ -147,7 +148,7 @@ class SignalGuard {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-/// DeepSpeed's file for programs that start it.
+/// DeepSpeed's file with the process id, for programs that start the launcher.
 class PidFile {
  public:
   explicit PidFile(bool wanted) {
@@ -165,7 +166,7 @@ class PidFile {
       throw Error(ErrorCode::io, "launch",
                   {.what = "the file of --save_pid cannot be written",
                    .got = path_ + ": " + std::strerror(error),
-                   .hint = error == EEXIST ? "remove it: its launcher is gone" : ""});
+                   .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
     // Standard output belongs to the ranks.
     log(LogLevel::info,
@@ -182,8 +183,8 @@ class PidFile {
   std::string path_;
 };
 
-/// True when nothing more can come from there; what comes is of no interest. A process's descriptor
-/// is readable at its end, and no read works there.
+/// True at the end of `descriptor`; discards its data. A pidfd is readable after its process has
+/// ended, and reading from it fails.
 bool at_end(int descriptor) {
   pollfd one{descriptor, POLLIN, 0};
   char buffer[256];
@@ -257,8 +258,8 @@ int run_job(const Job& job, const RunSettings& settings) {
     const auto missing = start_timeout.missing(outputs.ranks_started(), StartTimeout::Clock::now());
     if (!missing.empty() && got_signal == 0 && !failure) {
       log(LogLevel::error, "launch: " + job.ranks.front().host + " has not started " + missing +
-                               ", and no other rank for " + std::to_string(job.start_limit) +
-                               " s (ANYACCEL_LAUNCH_SILENCE)");
+                               ", and no other rank has started for " +
+                               std::to_string(job.start_limit) + " s (ANYACCEL_LAUNCH_SILENCE)");
       gave_up = before_signal = true;
       Guard::forward(guard.link(), SIGTERM, false);
     }
@@ -268,7 +269,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // Not all runners end the others when one fails.
+    // Not all runners end the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;
@@ -281,17 +282,17 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error,
-              "launch: " + std::to_string(message->status) + " processes of ranks cannot be ended");
+          log(LogLevel::error, "launch: " + std::to_string(message->status) +
+                                   " processes of ranks cannot be killed");
         break;
       case GuardMessage::left_behind:
         log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
-                                   " processes that they left behind were ended too");
+                                   " processes that they left behind were ended");
         break;
       default:
         failure = message;
-        // A terminal's Ctrl-C reaches ranks and launcher at once: a rank that ends of it did not
-        // fail.
+        // A terminal's Ctrl-C reaches the ranks and the launcher. A rank that it ends has not
+        // failed.
         before_signal = got_signal == 0;
         if (settings.agent && failure->kind == GuardMessage::failed) {
           report = {numbers.at(static_cast<std::size_t>(failure->rank)), failure->status};
@@ -308,7 +309,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (was_asked != 0 && !before_signal) return 0;
   if (got_signal != 0 && !before_signal) {
-    // Where a launcher of one rank is ended, all are, and the one above says so.
+    // If the agent of one rank is ended, all are, and the launcher above logs it.
     log(settings.one_rank ? LogLevel::debug : LogLevel::warning,
         std::string("launch: ended by signal ") + std::to_string(got_signal) + " (" +
             ::strsignal(got_signal) + "); no process of any rank is left");
@@ -316,7 +317,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
   if (!failure && settings.agent && outputs.failed()) {
-    // The ranks of other hosts go on, so this is no failure here.
+    // Ranks on other hosts continue, so this host does not fail.
     say({-1, 1});
     return 0;
   }
@@ -342,8 +343,8 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   tell_failure(rank, failure->status, outputs.last_lines(static_cast<std::size_t>(failure->rank)),
                !settings.one_rank);
-  // Once more, when nothing else of this rank is on its way: a runner may cut what passes through
-  // it into pieces, with those of other ranks between.
+  // Repeat the report now that the rank writes nothing else, because a runner may have interleaved
+  // the first one with the output of other ranks.
   if (settings.one_rank && report) say(*report);
   return exit_code_of(failure->status);
 }

@@ -1,4 +1,4 @@
-// Asks a program of PATH something.
+// Runs a program and captures its output.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace anyaccel::launch {
 
 enum class StandardError { shown, dropped };
 
-/// What the program writes to its standard output, and how it ended (waitpid's status, -1 when it
-/// could not be started). It reads nothing; its standard error goes where ours does, or nowhere.
+/// Runs a program from PATH with empty standard input. Returns its standard output and its
+/// waitpid() status (-1 if it could not be started).
 std::pair<std::string, int> output_of(const std::vector<std::string>& words,
                                       StandardError errors = StandardError::shown);
 

@@ -26,14 +26,15 @@ constexpr const char* kWhere = "launch";
 
 struct Known {
   Runner runner;
-  std::vector<const char*> programs;  ///< names to look for; the usual one first
-  std::vector<const char*> says;      ///< what the right one says of its version, one of these
+  std::vector<const char*> programs;  ///< possible names, the usual one first
+  std::vector<const char*> says;      ///< texts of which `--version` prints at least one
   const char* install;
-  /// What it passes on to its processes, so that agents end their ranks with time to save. It means
-  /// nothing else to an agent, which then ends with 0: runners kill the other processes when one
-  /// ends with anything else. srun is asked by the end of its input instead.
+  /// Signal that the runner forwards to the agents, which then end their ranks and give them time
+  /// to save their state. Agents use it for nothing else. They then exit with 0, because runners
+  /// kill the other processes if one exits with another code. srun is asked to end by closing its
+  /// input instead.
   int end_signal;
-  const char* ssh_arguments;  ///< variable with further words for the ssh that it uses; null: none
+  const char* ssh_arguments;  ///< variable with additional ssh arguments; null: none
 };
 
 const Known& known(Runner runner) {
@@ -73,7 +74,7 @@ const Known& known(Runner runner) {
                        [&](const Known& one) { return one.runner == runner; });
 }
 
-/// Each host's name once for each of its slots.
+/// Returns each host's name once per slot.
 std::string host_of_each_rank(const std::vector<Host>& hosts) {
   std::string out;
   for (const auto& host : hosts)
@@ -117,14 +118,14 @@ Words keepalive(const Options& options, int silence) {
           std::to_string(kProbes)};
 }
 
-/// What stands between the runner's name and the agent. Ranks are bound by their agents, and placed
-/// in the order of the hosts.
+/// Returns the runner's arguments. They place ranks in the order of the hosts and disable the
+/// runner's own binding, because agents bind their ranks.
 Words own_words(Runner runner, const Options& options, const JobInput& input,
                 const std::string& count) {
   switch (runner) {
     case Runner::openmpi: {
-      // By its other mappings this machine's processes come first, wherever its name stands.
-      // Quiet: not a line for each signal that it passes on.
+      // `seq`, because other mappings put this machine first, regardless of the order of hosts.
+      // `--quiet` suppresses a line for each forwarded signal.
       Words out{"--quiet",   "-np", count,       "--host", host_of_each_rank(input.hosts),
                 "--map-by",  "seq", "--bind-to", "none",   "-x",
                 kJobVariable};
@@ -139,9 +140,9 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // The end of its input is the job's, on all nodes.
+                // All nodes get the input, because its end ends the job.
                 "--input=all", "--export=ALL"};
-      // Slurm's own order is that of its configuration, and its own counts are even.
+      // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
       if (!input.own_slots)
         append(out, {"--nodelist=" + host_of_each_rank(input.hosts), "--distribution=arbitrary"});
       else if (const auto node = env("SLURMD_NODENAME"))
@@ -162,7 +163,7 @@ std::string usual_program(Runner runner) { return known(runner).programs.front()
 
 std::string find_runner(Runner runner) {
   const auto& one = known(runner);
-  // Its Hydra does not say that it is MVAPICH's.
+  // The version text of MVAPICH's Hydra does not mention MVAPICH.
   if (runner == Runner::mvapich && !find_program("mpiname")) return {};
   for (const char* name : one.programs) {
     if (!find_program(name)) continue;
@@ -179,24 +180,25 @@ void check_runner(const Options& options, const std::string& runner_program) {
     std::string names;
     for (const char* name : one.programs) names.append(names.empty() ? "" : ", ").append(name);
     throw Error(ErrorCode::not_found, kWhere,
-                {.what = "--launcher " + std::string(to_string(one.runner)) + " is not here",
-                 .got = "none of " + names + " in PATH is it",
-                 .hint = std::string("install ") + one.install + ", or put its folder into PATH"});
+                {.what = "the program of --launcher " + std::string(to_string(one.runner)) +
+                         " was not found",
+                 .got = "no matching " + names + " in PATH",
+                 .hint = std::string("install ") + one.install + ", or add its folder to PATH"});
   }
   const auto words = split_words(options.runner_arguments);
   const bool allowed = (env("OMPI_ALLOW_RUN_AS_ROOT") && env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")) ||
                        std::find(words.begin(), words.end(), "--allow-run-as-root") != words.end();
   if (one.runner == Runner::openmpi && ::geteuid() == 0 && !allowed)
     throw Error(ErrorCode::invalid_argument, kWhere,
-                {.what = "Open MPI does not run as root unless it is told to",
-                 .hint = "run as another user, or give --launcher_args=--allow-run-as-root"});
+                {.what = "Open MPI refuses to run as root",
+                 .hint = "run as another user, or pass --launcher_args=--allow-run-as-root"});
 }
 
 Job runner_job(const Options& options, const JobInput& input, const std::string& program,
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
-  // Slurm's daemons send a signal for srun to all processes of a rank, beside the agent's own:
-  // ranks would get it twice.
+  // Slurm's daemons forward srun's signals to all processes of a rank. Ranks would get each signal
+  // twice, from Slurm and from the agent, so Slurm's job is ended through its input.
   const bool by_input = one.runner == Runner::slurm;
   Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;
@@ -208,7 +210,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   for (const auto& host : input.hosts)
     job.rank_hosts.insert(job.rank_hosts.end(), host.slots.size(), host.name);
   job.world_size = static_cast<int>(job.rank_hosts.size());
-  // Slurm may keep a job waiting for as long as it likes, and tells what it cannot reach.
+  // Slurm may queue a job for any time, and reports unreachable hosts itself.
   if (one.runner != Runner::slurm) job.start_limit = silence_of_connections();
 
   JobRank rank{.host = runner_program};
@@ -226,13 +228,13 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   }
   if (options.ssh_port && one.runner == Runner::slurm)
     throw Error(ErrorCode::unsupported, kWhere,
-                {.what = "--ssh_port has no meaning with --launcher slurm",
-                 .hint = "leave it out: srun uses no ssh"});
+                {.what = "--ssh_port cannot be used with --launcher slurm",
+                 .hint = "omit it: srun does not use ssh"});
 
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};
   if (one.runner == Runner::impi) {
-    // A set of arguments for each host.
+    // Intel MPI has a set of arguments per host.
     append(rank.command, {"-genv", "I_MPI_PIN", "0"});
     append(rank.command, split_words(options.runner_arguments));
     for (const auto& host : input.hosts) {

@@ -1,5 +1,5 @@
-// Ranks started by an MPI or Slurm launcher, here called a runner: it starts this program as an
-// agent of one rank (rank_agent.h) on each slot of each host.
+// Starts ranks through an MPI or Slurm launcher, here called a runner. The runner starts this
+// program as the agent of one rank (rank_agent.h) for each slot of each host.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace anyaccel::launch {
 
-/// True for those that start each rank themselves: openmpi, mpich, impi, mvapich and slurm.
+/// True for runners that start each rank themselves: openmpi, mpich, impi, mvapich and slurm.
 bool starts_each_rank(Runner runner) noexcept;
 
-/// Its program in PATH, known by what it says of itself: several MPIs have an `mpirun`. Empty when
-/// it is not there.
+/// Returns the runner's program in PATH; empty if it is missing. The program is recognized by its
+/// version text, because several MPIs have an `mpirun`.
 std::string find_runner(Runner runner);
 
-/// The usual name of its program.
+/// Returns the usual name of the runner's program.
 std::string usual_program(Runner runner);
 
-/// Throws `not_found` that says what to install for an empty name, and `invalid_argument` for what
-/// the runner is known to refuse: Open MPI as root.
+/// Throws `not_found` with installation advice if `runner_program` is empty, and `invalid_argument`
+/// if the runner would refuse to run: Open MPI as root.
 void check_runner(const Options& options, const std::string& runner_program);
 
-/// The runner as a job of one process. `program` is this program's path on all hosts. Throws
-/// `unsupported` for an option that the runner has no way for.
+/// Returns a job whose only process is the runner. `program` is this program's path on all hosts.
+/// Throws `unsupported` for an option that the runner does not support.
 Job runner_job(const Options& options, const JobInput& input, const std::string& program,
                const std::string& runner_program);
 

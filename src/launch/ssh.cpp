@@ -17,7 +17,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// ssh takes the first value that it is given, so these stand behind the user's.
+/// Limits on silence. ssh uses the first value of an option, so these come after the user's.
 std::vector<std::string> limits() {
   const int silence = silence_of_connections();
   if (silence == 0) return {};
@@ -27,7 +27,7 @@ std::vector<std::string> limits() {
           "-o", "ServerAliveCountMax=" + std::to_string(kQuestions)};
 }
 
-/// What runs a line of a host's shell there.
+/// Returns the command that runs a shell line on a host.
 std::vector<std::string> words_to_reach(const Options& options, const std::string& host,
                                         const std::string& command, PdshPipes pipes) {
   if (options.runner == Runner::pdsh) return pdsh_words(options, limits(), host, command, pipes);
@@ -70,7 +70,7 @@ std::vector<std::string> split_words(std::string_view line) {
   }
   if (quote != 0)
     throw Error(ErrorCode::invalid_argument, "launch",
-                {.what = "--launcher_args has a quote without an end", .got = std::string(line)});
+                {.what = "--launcher_args has an unterminated quote", .got = std::string(line)});
   return out;
 }
 
@@ -115,15 +115,15 @@ std::string address_of(const Options& options, const std::string& host) {
                             ? "exit code " + std::to_string(WEXITSTATUS(status)) + " of " +
                                   shell_quoted(words)
                             : "no answer",
-                 .hint = "let ssh reach it without a password; --master_addr and --no_ssh_check "
-                         "skip this question"});
+                 .hint = "set up ssh without a password, or skip this check with --master_addr and "
+                         "--no_ssh_check"});
   if (!options.master_addr.empty()) return options.master_addr;
   const auto first = split_words(text.substr(0, text.find_first_of("'\"\\\\")));
   if (first.empty())
     throw Error(ErrorCode::unavailable, "launch",
-                {.what = host + " did not say its address",
-                 .got = "nothing from `hostname -I`",
-                 .hint = "give --master_addr"});
+                {.what = host + " did not report its address",
+                 .got = "no output from `hostname -I`",
+                 .hint = "pass --master_addr"});
   return first.front();
 }
 

@@ -1,5 +1,5 @@
-// Ranks on other hosts through ssh: on each host this program starts its ranks, and ends them when
-// the connection does.
+// Starts ranks on other hosts through ssh. On each host, this program runs as an agent, which
+// starts the host's ranks and ends them when the connection ends.
 #pragma once
 
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace anyaccel::launch {
 
-/// Words of a shell's line with its quotes and backslashes, without anything else that a shell
-/// does. Throws `invalid_argument`.
+/// Splits a line into words as a shell does. Quotes and backslashes are interpreted, but nothing
+/// else. Throws `invalid_argument`.
 std::vector<std::string> split_words(std::string_view line);
 
-/// The command that starts the ranks of the host with this index, as the shell of that host reads
-/// it.
+/// Returns the command that starts the ranks of the host with index `host`, quoted for that host's
+/// shell.
 std::string remote_command(const Options& options, const JobInput& input, std::size_t host,
                            const std::string& program);
 
-/// Seconds after which a host that says nothing is taken for gone, on both sides; 0: never.
-/// ANYACCEL_LAUNCH_SILENCE, or 30. Throws `invalid_argument`.
+/// Returns ANYACCEL_LAUNCH_SILENCE (default 30): seconds without data after which each side of a
+/// connection assumes that the other is gone; 0: never. Throws `invalid_argument`.
 int silence_of_connections();
 
-/// What reaches each host, as a rank each.
+/// Returns a job with one ssh or pdsh client per host.
 Job ssh_job(const Options& options, const JobInput& input, const std::string& program);
 
-/// What --master_addr says, once the host was reached by ssh; otherwise the first address that the
-/// host says it has (`hostname -I`). Throws `unavailable` when it cannot be reached.
+/// Connects to the host and returns --master_addr or, if it is not given, the first address from
+/// `hostname -I`. Throws `unavailable` if the host cannot be reached.
 std::string address_of(const Options& options, const std::string& host);
 
 }  // namespace anyaccel::launch

@@ -1,5 +1,5 @@
-// Watches that the ranks which an MPI launcher is to start come up: not all such launchers notice a
-// host that they cannot reach.
+// Detects ranks that an MPI launcher fails to start. Not all MPI launchers detect unreachable
+// hosts.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,20 @@
 
 namespace anyaccel::launch {
 
-/// Time is told to it, so that nothing here waits.
+/// Never waits: callers pass the current time.
 class StartTimeout {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `hosts`: of each rank. `limit`: the longest time without a new rank, 0: for ever.
+  /// `hosts`: the host of each rank. `limit`: maximum time without a new rank; 0: no limit.
   StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit,
                Clock::time_point now);
 
-  /// Until there is something to look at, as poll() takes it: below 0 for never.
+  /// Milliseconds until missing() may return ranks, as a poll() timeout: negative means never.
   int milliseconds(Clock::time_point now) const;
 
-  /// Once, when no rank has come for too long: "rank 1 on b, rank 2 on c", those that have not.
-  /// Otherwise empty.
+  /// Returns the missing ranks, "rank 1 on b, rank 2 on c", once when the limit has passed without
+  /// a new rank; otherwise empty. `started`: the ranks that have started.
   std::string missing(const std::set<int>& started, Clock::time_point now);
 
  private:

@@ -177,7 +177,7 @@ class Runner:
 
     # Fails if an impossible job is noticed only by each rank.
     def test_refusals(self):
-        for line, words in ((self.launch + "no-such-program", "there is no program 'no-such-program'"),
+        for line, words in ((self.launch + "no-such-program", "the program 'no-such-program' is not in PATH"),
                             (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
             result = self.run_line(line)
             self.assertEqual((result.returncode, result.stderr.count(words)), (1, 1), result.stderr)

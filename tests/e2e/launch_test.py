@@ -69,8 +69,8 @@ class Launch(LaunchCase):
     def test_refusals(self):
         self.write("one", "localhost slots=1\n")
         self.write("names", "localhost slots=O4,two\n")
-        for line, code, words in ((LAUNCH + "no-such-program", 1, "there is no program 'no-such-program'"),
-                                  (LAUNCH + "./none.py", 1, "there is no file ./none.py"),
+        for line, code, words in ((LAUNCH + "no-such-program", 1, "the program 'no-such-program' is not in PATH"),
+                                  (LAUNCH + "./none.py", 1, "the file ./none.py does not exist"),
                                   ("anyaccel launch", 2, "no program was given"),
                                   ("anyaccel launch --autotuning run a.py", 2, "--autotuning is not supported"),
                                   ("anyaccel launch --hostfile none true", 1, "none"),
@@ -201,7 +201,7 @@ class Launch(LaunchCase):
         self.write("file", "")
         result = self.run_line(LAUNCH + "--enable_each_rank_log file true")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("cannot be made; got file: ", result.stderr)
+        self.assertIn("cannot be created; got file: ", result.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "a small disk of one's own wants root")
     # Fails if a full disk for the logs ends a job, loses a rank's lines or is not reported.
@@ -247,7 +247,7 @@ class Launch(LaunchCase):
         self.assertEqual((rank["device"], rank["env"]["WORLD_SIZE"]), ("1", "1"))
         result = self.run_line("anyaccel launch --hostfile hosts --launcher mvapich true")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("--launcher mvapich is not here", result.stderr)
+        self.assertIn("the program of --launcher mvapich was not found", result.stderr)
 
     # Fails if planning time grows faster than the number of hosts. The promise is 0.1 s; a machine
     # may be ten times slower.

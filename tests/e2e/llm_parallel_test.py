@@ -197,7 +197,7 @@ class Parallel(unittest.TestCase):
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        self.assertIn("2 weights have other groups", said)  # the output projections of both layers
+        self.assertIn("2 weights are quantized in other groups", said)  # the output projections of both layers
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])

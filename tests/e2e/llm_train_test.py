@@ -210,7 +210,7 @@ class Train(SmallModelTest):
         self.losses(self.train("out", "--steps 2"))
         self.assertIsNone(json.loads(self.train("out", "--steps 2 --resume").stdout.splitlines()[-1])["final_loss"])
         done = shell(f"anyaccel train --data {self.data} --out {self.path('out')} --resume")
-        self.assertIn("nothing left to do: the run was done after 2 steps", done.stdout)
+        self.assertIn("nothing to do: the run was already complete after 2 steps", done.stdout)
 
     # Fails if an unwritable folder is noticed only after training.
     def test_unwritable_folder_is_told_before_training(self):

@@ -27,7 +27,7 @@ class NewBackend(unittest.TestCase):
         done = shell("anyaccel new-backend mycard 'new folder/project/' && LD_DEBUG=libs anyaccel new-backend yours here 2>&1 | "
                      "grep -c libtorch", cwd=self.folder)
         self.assertEqual((done.stderr, done.stdout.splitlines()[-1]), ("", "0"))
-        self.assertIn("-DCMAKE_PREFIX_PATH=WHERE_ANYACCEL_IS_INSTALLED\n", done.stdout)  # the program runs from its build folder
+        self.assertIn("-DCMAKE_PREFIX_PATH=ANYACCEL_INSTALL_PREFIX\n", done.stdout)  # the program runs from its build folder
         project = self.folder / "new folder/project"
         self.assertIn("anyaccel_add_plugin(mycard", (project / "CMakeLists.txt").read_text())
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["here", "new folder"])
@@ -49,9 +49,9 @@ class NewBackend(unittest.TestCase):
     # Fails if a name is accepted that AnyAccel, torch, C++ or CMake cannot use.
     def test_names(self):
         for name in ("Card", "card2", "my-card", "a", "_card", "card_", "my__card", "../x", "x" * 33):
-            self.refused(f"'{name}' new", "not a name for a backend")
+            self.refused(f"'{name}' new", "not a valid backend name")
         for name in ("cuda", "sim", "meta", "auto"):
-            self.refused(f"{name} new", "own or torch's")
+            self.refused(f"{name} new", "reserved by AnyAccel or torch")
 
     # Fails if wrong usage is not reported as such.
     def test_usage(self):

@@ -102,7 +102,7 @@ except RuntimeError as error:
 def test_report(capsys):
     found = anyaccel.report()
     text = capsys.readouterr().out
-    assert text.lstrip().startswith("accelerator") and "Backends, in the order in which they are asked" in text and "Versions" in text
+    assert text.lstrip().startswith("accelerator") and "Backends, in order of detection" in text and "Versions" in text
     theirs = json.loads(run(PROGRAM, "report", "--json").stdout)
     assert list(found) == list(theirs) and found["accelerator"] == theirs["accelerator"] == "cpu"
     assert [backend["name"] for backend in found["backends"]] == anyaccel.registered_backends()

@@ -31,17 +31,17 @@ llm::ChatTemplate load_template(const std::string& folder) {
               {.what = "the model has no chat template",
                .got = folder,
                .want = "chat_template.jinja, or \"chat_template\" in tokenizer_config.json",
-               .hint = "use anyaccel generate"});
+               .hint = "use `anyaccel generate`"});
 }
 
-/// One line of --render: the variables, or the messages alone.
+/// Returns the template variables of a line of --render, which may also be a list of messages.
 std::string variables_of(const std::string& line) {
   return line.find_first_not_of(" \t") != line.npos && line[line.find_first_not_of(" \t")] == '['
              ? "{\"messages\": " + line + ", \"add_generation_prompt\": true}"
              : line;
 }
 
-/// The texts that the template makes of a file's lines, a JSON string each.
+/// Prints the rendered text of each line as a JSON string.
 void render_lines(const ChatArguments& arguments) {
   const llm::ChatTemplate chat = load_template(arguments.options.model);
   for_each_input("chat", "", arguments.render, [&](const std::string& line) {
@@ -50,8 +50,8 @@ void render_lines(const ChatArguments& arguments) {
   std::cout << std::flush;
 }
 
-/// A conversation. Its model is loaded once, and a turn costs what the turns before it have not:
-/// their part of the template's text is computed again only where the template changes it.
+/// A conversation. The model is loaded once. A turn reuses the cache of earlier turns, up to the
+/// first change that the template makes in their text.
 class Conversation {
  public:
   explicit Conversation(const ChatArguments& arguments)
@@ -71,7 +71,8 @@ class Conversation {
       messages_.push_back({.role = "system", .content = arguments_.system});
   }
 
-  /// Prints the answer as it comes; it and the question are kept when there is one.
+  /// Prints the answer as it is generated. If that succeeds, adds question and answer to the
+  /// conversation.
   void answer(const std::string& question, const llm::StopCondition& stop) {
     auto messages = messages_;
     messages.push_back({.role = "user", .content = question});
@@ -82,7 +83,7 @@ class Conversation {
     std::cout << std::endl;
     if (result.finish == llm::FinishReason::context) {
       std::cerr << "anyaccel: the model's context of " << model_.config().context_length()
-                << " tokens is full; /reset forgets the conversation\n";
+                << " tokens is full; /reset clears the conversation\n";
     }
     messages.push_back({.role = "assistant", .content = result.text});
     messages_ = std::move(messages);
@@ -102,9 +103,10 @@ void run_chat(const ChatArguments& arguments, Context& context) {
   if (!arguments.render.empty()) return render_lines(arguments);
   Conversation conversation(arguments);
   const bool terminal = ::isatty(STDIN_FILENO) == 1;
-  if (terminal) std::cerr << "/exit or Ctrl-D ends, /reset forgets, Ctrl-C ends an answer\n";
-  // On a terminal, Ctrl-C ends the answer, without a time limit, and is ignored at the prompt.
-  // Twice, it ends us.
+  if (terminal)
+    std::cerr << "/exit or Ctrl-D: exit, /reset: clear the conversation, Ctrl-C: stop the answer\n";
+  // On a terminal, Ctrl-C ends the answer without a time limit and is ignored at the prompt. A
+  // second Ctrl-C ends the program.
   std::optional<llm::StopSignal> stop;
   const auto watch = llm::StopSignal::Watch::interrupt;
   if (terminal) stop.emplace(watch);
@@ -120,7 +122,7 @@ void run_chat(const ChatArguments& arguments, Context& context) {
     try {
       conversation.answer(line, stop->flag());
     } catch (const Error& error) {
-      // This turn is not kept; the next one may be better.
+      // Drop this turn and continue with the next one.
       if (error.code() != ErrorCode::invalid_argument) throw;
       std::cerr << "anyaccel: error: " << error.what() << '\n';
       context.exit_code = 1;
@@ -140,9 +142,8 @@ void add_chat(CLI::App& command, Context& context) {
   command.add_option("--system", a.system, "System prompt");
   command
       .add_option("--render", a.render,
-                  "Print what the chat template makes of each line of this file (-: standard "
-                  "input), a JSON list of "
-                  "messages or an object of template variables, and exit")
+                  "Apply the chat template to each line of this file (-: standard input), a JSON "
+                  "list of messages or an object of template variables, print the texts and exit")
       ->type_name("FILE");
   command.callback([arguments, &context] { run_chat(*arguments, context); });
 }

@@ -1,4 +1,4 @@
-// anyaccel embed: texts to vectors.
+// anyaccel embed: computes embeddings of texts.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <iomanip>
@@ -23,7 +23,7 @@ struct EmbedArguments {
   bool json = false;
 };
 
-/// A row a text.
+/// Returns one row per text.
 std::vector<std::vector<float>> values_of(const at::Tensor& vectors) {
   std::vector<std::vector<float>> rows;
   const auto width = vectors.size(1);

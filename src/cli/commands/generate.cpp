@@ -30,8 +30,8 @@ struct Arguments {
   bool raw = false, json = false;
 };
 
-/// With --prompt-ids a tokenizer that we cannot read only means that ids are printed instead of
-/// text.
+/// Returns nothing if the tokenizer is missing or unsupported and the prompts may be ids. Ids are
+/// then printed instead of text.
 std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   try {
     return llm::Tokenizer::load(arguments.options.model);
@@ -43,7 +43,7 @@ std::optional<llm::Tokenizer> load_tokenizer(const Arguments& arguments) {
   }
 }
 
-/// What all of a run's prompts share.
+/// State shared by all prompts of a run.
 struct Run {
   const Arguments& arguments;
   const llm::Model& model;
@@ -52,8 +52,7 @@ struct Run {
   llm::GenerateOptions options;
   double load_seconds;
 
-  /// The text as a user's turn where the model has a chat template, unless it is wanted as it
-  /// stands.
+  /// Encodes the text, as a user's turn if the model's chat template is used.
   std::vector<std::int64_t> encode(const std::string& text) const {
     if (!chat) return tokenizer->encode(text);
     return tokenizer->encode(chat->apply({{.role = "user", .content = text}}),
@@ -91,7 +90,7 @@ void run_one(const Run& run, const std::vector<std::int64_t>& prompt, Context& c
 void run_many(const Run& run, Context& context) {
   if (run.arguments.parallel.self_check) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--self-check looks at one prompt",
+                {.what = "--self-check requires a single prompt",
                  .got = "--prompts",
                  .want = "--prompt or --prompt-ids"});
   }
@@ -170,7 +169,7 @@ void add_generate(CLI::App& command, Context& context) {
   ids->excludes(prompt);
   auto* prompts = command.add_option(
       "--prompts", a.prompts,
-      "File of prompts (-: standard input): a text per line, or a line of JSON with "
+      "File of prompts (-: standard input): each line is a text, or a JSON object with "
       "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
   command

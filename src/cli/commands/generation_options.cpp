@@ -14,10 +14,10 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       .add_option("-n,--max-new-tokens", options.generate.max_new_tokens,
                   "Maximum number of tokens to generate")
       ->capture_default_str();
-  // Without one of these generation_config.json of the folder decides.
+  // The defaults of these options come from the folder's generation_config.json.
   command.add_option("--temperature", options.temperature,
                      "Sampling temperature; 0: greedy decoding [checkpoint's, or 1]");
-  command.add_flag("--greedy", options.greedy, "The same as --temperature 0");
+  command.add_flag("--greedy", options.greedy, "Same as --temperature 0");
   command.add_option("--top-k", options.top_k,
                      "Sample from the k most likely tokens; 0: all [checkpoint's, or 0]");
   command.add_option(
@@ -41,7 +41,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
   command
       .add_option("--group-size", options.group_size,
                   "Inputs per quantization scale, a multiple of 32 [the largest of 128, 64 and 32 "
-                  "that divides]")
+                  "that divides the number of inputs]")
       ->type_name("N");
   command.add_flag("--no-model-cache", options.no_model_cache,
                    "Do not use the cache of quantized weights");

@@ -1,4 +1,4 @@
-// Options that every command has which generates text.
+// Options of all commands that generate text.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct GenerationOptions {
   bool no_model_cache = false;
   llm::GenerateOptions generate;
   std::optional<double> temperature, top_p, min_p,
-      repetition_penalty;  ///< none: as the checkpoint says
+      repetition_penalty;  ///< empty: the checkpoint's
   std::optional<std::int64_t> top_k;
   bool greedy = false;
 };
 
-/// Adds them to a command. `options` lives until the command has run.
+/// Adds the options to a command. `options` must outlive the command's callback.
 void add_generation_options(CLI::App& command, GenerationOptions& options);
-/// How the model is loaded. Throws what parse_dtype() throws.
+/// Returns the options for loading the model. Throws the errors of parse_dtype().
 llm::LoadOptions load_options(const GenerationOptions& options);
-/// The checkpoint's way of sampling, and over it what was asked for. A cut that was asked for means
-/// sampling.
+/// Returns the checkpoint's sampling options, overridden by those that were given. --top-k, --top-p
+/// and --min-p imply sampling.
 llm::GenerateOptions ready_options(const GenerationOptions& options);
 
 }  // namespace anyaccel::cli

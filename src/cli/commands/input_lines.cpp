@@ -14,7 +14,7 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// Longer lines are not text and could exhaust memory.
+/// Longer lines are probably not text, and could exhaust memory.
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 
 struct Input {

@@ -1,4 +1,4 @@
-// Input texts of a command: one from its options, or each line of a file.
+// Reads a command's input texts: one from its options, or each line of a file.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 namespace anyaccel::cli {
 
 /// Calls `take` with `text`, or, if `file` is not empty, with each of its lines in order ("-":
-/// standard input). Reads pipes line by line as data arrives. Throws with `command` as the caller:
-/// `not_found`, `io`, or `corrupt` for a line of more than 64 MiB.
+/// standard input). Lines of a pipe are processed as they arrive. Throws `not_found`, `io`, or
+/// `corrupt` for a line of more than 64 MiB, with `command` as the caller.
 void for_each_input(const std::string& command, const std::string& text, const std::string& file,
                     const std::function<void(const std::string&)>& take);
 

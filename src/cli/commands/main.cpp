@@ -75,7 +75,7 @@ std::string for_output(std::string_view text) {
 
 }  // namespace anyaccel::cli
 
-/// What the front program calls. `argv[1]` is the subcommand. Returns the process's exit code.
+/// Entry point for the front program. `argv[1]` is the subcommand. Returns the process's exit code.
 extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* argv) {
   using namespace anyaccel::cli;
   Context context;
@@ -90,16 +90,16 @@ extern "C" ANYACCEL_API int anyaccel_command_main(int argc, const char* const* a
   } catch (const CLI::ParseError& error) {
     return usage(app, error);
   } catch (const anyaccel::Error& error) {
-    // An argument that makes no sense is wrong usage, whoever notices it.
+    // Invalid arguments are wrong usage, even if a library detects them.
     return fail(error.what(), error.code() == anyaccel::ErrorCode::invalid_argument ? 2 : 1);
   } catch (const c10::Error& error) {
-    // Without the stack trace, which is of no use to who typed the command.
+    // Omit the stack trace, which does not help users.
     return fail(std::string("[LibTorch] ") + error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     return fail("[anyaccel] host memory is exhausted");
   } catch (const std::exception& error) {
     return fail(std::string("[anyaccel] ") + error.what());
   } catch (...) {
-    return fail("[anyaccel] an exception that is not a std::exception came from a library");
+    return fail("[anyaccel] a library threw an exception that is not a std::exception");
   }
 }

@@ -27,10 +27,10 @@ void add_report(CLI::App& command, Context& context) {
   auto json = std::make_shared<bool>(false);
   command.add_flag("--json", *json, "Print one JSON object, for programs");
   command.footer(
-      "Exit code: 0 when an accelerator was chosen, 1 when none can be (the report says why).");
+      "Exit code: 0 if an accelerator was chosen, 1 if none can be (the report has the reason).");
   command.callback([json, &context] {
     const Json report = collect_report();
-    // Names and paths of the machine may hold bytes that are not UTF-8: replaced, never fatal.
+    // Replace invalid UTF-8, which names and paths of the machine may contain.
     if (*json)
       std::cout << report.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
     else
@@ -41,9 +41,9 @@ void add_report(CLI::App& command, Context& context) {
 
 }  // namespace anyaccel::cli
 
-/// The report of this process, for anyaccel.report() in Python. `versions`: a JSON object of what
-/// else has a version here. `take` gets the document as JSON, then as text; or why there is none,
-/// and the answer is 1.
+/// Makes the report of this process, for anyaccel.report() in Python. `versions` is a JSON object
+/// with additional versions. On success, calls `take` with the document as JSON and then as text,
+/// and returns 0. On failure, calls `take` with the error message and returns 1.
 extern "C" ANYACCEL_API int anyaccel_report(const char* versions, std::size_t width,
                                             void (*take)(const char*)) {
   using namespace anyaccel::cli;

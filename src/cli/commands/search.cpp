@@ -1,4 +1,4 @@
-// anyaccel search: the passages of a text folder that are nearest in meaning to a question.
+// anyaccel search: finds the passages in a folder that are nearest in meaning to a query.
 #include "anyaccel/llm/search.h"
 
 #include <CLI/CLI.hpp>

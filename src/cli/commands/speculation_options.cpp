@@ -21,9 +21,9 @@ std::int64_t lookup_tokens(const std::string& way) {
       number.find_first_not_of("0123456789") == number.npos && !number.empty() && number.size() < 5;
   if (name != kLookup || !digits || std::stoi(number) < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--speculate knows no such way",
+                {.what = "unknown method for --speculate",
                  .got = quoted_text(way),
-                 .want = "prompt-lookup, or with a number of tokens prompt-lookup:10"});
+                 .want = "prompt-lookup, or prompt-lookup:N, for example prompt-lookup:10"});
   }
   return std::stoi(number);
 }
@@ -33,9 +33,9 @@ std::int64_t lookup_tokens(const std::string& way) {
 void add_speculation_options(CLI::App& command, SpeculationOptions& options) {
   auto* way = command.add_option(
       "--speculate", options.way,
-      "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed the "
-      "same few tokens before");
-  way->type_name("WAY");
+      "Speculative decoding: prompt-lookup[:N] drafts up to N [10] tokens that followed an "
+      "earlier occurrence of the last few tokens");
+  way->type_name("METHOD");
   auto* draft = command.add_option("--draft-model", options.draft_model,
                                    "Folder of a smaller draft model with the same tokenizer");
   draft->type_name("DIR")->excludes(way);

@@ -1,4 +1,4 @@
-// Options of commands that may guess tokens ahead.
+// Options for speculative decoding.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,17 @@ class App;
 namespace anyaccel::cli {
 
 struct SpeculationOptions {
-  std::string way;  ///< "prompt-lookup", maybe with ":N"
+  std::string way;  ///< "prompt-lookup" or "prompt-lookup:N"
   std::string draft_model;
   std::optional<std::int64_t> draft_tokens;
 };
 
-/// Adds them to a command. `options` lives until the command has run.
+/// Adds the options to a command. `options` must outlive the command's callback.
 void add_speculation_options(CLI::App& command, SpeculationOptions& options);
 
-/// What was asked for; loads the draft model. Throws `invalid_argument` for one with another
-/// tokenizer than `tokenizer` (null: than the model's number of tokens).
+/// Converts the options, and loads the draft model if there is one. Throws `invalid_argument` if
+/// its tokenizer differs from `tokenizer` or, if that is null, its vocabulary size from the
+/// model's.
 llm::Speculation ready_speculation(const SpeculationOptions& options, const llm::Model& model,
                                    const llm::Tokenizer* tokenizer);
 

@@ -1,4 +1,4 @@
-// anyaccel tokenize: text to token ids, line by line, and back.
+// anyaccel tokenize: converts text to token ids, line by line, and back.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
@@ -24,7 +24,7 @@ struct TokenizeArguments {
 
 using Ids = std::vector<std::int64_t>;
 
-/// The ids of one line: a JSON array, or numbers with spaces between.
+/// Parses the ids of one line: a JSON array, or numbers separated by spaces.
 Ids ids_of_line(const std::string& line, std::size_t number) {
   const bool array = line.find('[') != std::string::npos;
   std::string list = array ? line : "[";

@@ -64,8 +64,9 @@ std::string progress_text(const TrainStep& s, double loss) {
   return text;
 }
 
-/// One line that is rewritten on a terminal; elsewhere a line every five seconds. The loss is an
-/// average over about the last 100 steps, because that of a single small batch says little.
+/// Shows progress: on a terminal, one line that is rewritten; elsewhere, a line every five seconds.
+/// The loss is an average over about the last 100 steps, because the loss of a single small batch
+/// is noisy.
 class Progress {
  public:
   void show(const TrainStep& step) {
@@ -126,14 +127,14 @@ void print_json_result(const TrainResult& r, const TrainInfo& info) {
       {"world_size", info.world_size},
       {"same_weights", r.same_weights},
       {"out", info.options.out.string()}};
-  // A path may hold bytes that are not UTF-8.
+  // Replace invalid UTF-8, which a path may contain.
   std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << std::endl;
 }
 
 void print_result(const TrainResult& r, const TrainInfo& info) {
   const std::string out = info.options.out.string();
   if (r.losses.empty())
-    std::printf("nothing left to do: the run was done after %lld steps\n",
+    std::printf("nothing to do: the run was already complete after %lld steps\n",
                 static_cast<long long>(r.steps));
   else
     std::printf(
@@ -148,16 +149,16 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
   }
   std::printf("checkpoint in %s\n", out.c_str());
   if (r.interrupted)
-    std::printf("interrupted; go on with: anyaccel train --resume --out %s\n", out.c_str());
+    std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-/// Options whose values decide the run. With --resume they are the saved run's: given again they
-/// must be the same.
+/// Options that determine the run. --resume uses the saved run's values, and a given value must be
+/// equal to the saved one.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
 
-  /// `member` picks the option's variable out of TrainOptions.
+  /// `member` returns the option's variable in TrainOptions.
   template <typename Member>
   void add(const char* name, Member member, const char* help, const char* group) {
     using Value = std::remove_reference_t<decltype(member(options_))>;
@@ -170,13 +171,13 @@ class RunOptions {
     require_same(option, [member](TrainOptions options) { return ordered_json(member(options)); });
   }
 
-  /// The same for an option that is declared elsewhere; `value` tells it from TrainOptions.
+  /// Adds an option that is declared elsewhere. `value` returns its value from TrainOptions.
   void require_same(CLI::Option* option, std::function<ordered_json(const TrainOptions&)> value) {
     entries_.push_back({option, std::move(value)});
   }
 
-  /// Throws `invalid_argument` for the first one that was given and is not what the resumed run
-  /// has.
+  /// Throws `invalid_argument` for the first given option whose value differs from the resumed
+  /// run's.
   void check(const TrainOptions& given, const TrainOptions& resumed) const {
     for (const auto& [option, value] : entries_) {
       if (option->count() == 0 || value(given) == value(resumed)) continue;
@@ -214,7 +215,7 @@ void add_model_options(RunOptions& run) {
       "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
-      "Width of the feed-forward part", group);
+      "Width of the feed-forward network", group);
   run.add(
       "--context", [](auto& o) -> auto& { return o.model.max_positions; },
       "Context length in tokens", group);
@@ -229,7 +230,7 @@ void add_model_options(RunOptions& run) {
       "Standard deviation of the initial weights", group);
   run.add(
       "--tie-embeddings", [](auto& o) -> auto& { return o.model.tie_word_embeddings; },
-      "Share one matrix between embedding and head", group);
+      "Share the embedding matrix with the output head", group);
 }
 
 c10::ScalarType training_dtype(const std::string& text) {
@@ -237,7 +238,7 @@ c10::ScalarType training_dtype(const std::string& text) {
                                          "bfloat16", "fp16",    "float16", "half"};
   if (std::find(good.begin(), good.end(), text) == good.end()) {
     throw Error(ErrorCode::invalid_argument, "train",
-                {.what = "option dtype is out of range",
+                {.what = "unsupported --dtype for training",
                  .got = quoted_text(text),
                  .want = "fp32, bf16 or fp16"});
   }
@@ -253,7 +254,7 @@ void add_run_options(RunOptions& run) {
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
       "--warmup", [](auto& o) -> auto& { return o.warmup; },
-      "Fraction of the run in which the learning rate rises", group);
+      "Fraction of the run with a rising learning rate", group);
   run.add(
       "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
   run.add(
@@ -262,8 +263,8 @@ void add_run_options(RunOptions& run) {
   run.add(
       "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
   run.add(
-      "--dropout", [](auto& o) -> auto& { return o.dropout; }, "Dropout after each part of a layer",
-      group);
+      "--dropout", [](auto& o) -> auto& { return o.dropout; },
+      "Dropout after the attention and the feed-forward network of each layer", group);
 }
 
 }  // namespace
@@ -324,8 +325,8 @@ void add_train(CLI::App& command, Context& context) {
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
-    // From here on, signals finish the step and save, which may take long. Before this point there
-    // is nothing to save.
+    // From here on, a signal finishes the current step and saves a checkpoint, which may take long.
+    // Before this point, there is nothing to save.
     const llm::StopSignal stop;
     if (arguments->options.resume)
       arguments->kept->check(arguments->options, trainer.info().options);
@@ -343,7 +344,7 @@ void add_train(CLI::App& command, Context& context) {
     };
     const TrainResult result = trainer.run(on_step, stop.flag());
     if (!speaks) {
-      // Rank 0 says it for all.
+      // Only rank 0 prints the result.
     } else if (arguments->json) {
       print_json_result(result, trainer.info());
     } else {

@@ -27,7 +27,7 @@ class UsageError : public std::runtime_error {
 /// All subcommands of this build, in the order of the help text.
 std::span<const Command> commands() noexcept;
 
-/// Folder of this program's file, symbolic links followed.
+/// Folder of this program's file, with symbolic links resolved.
 std::string own_folder();
 
 /// Opens a command module, for example "libanyaccel_cli.so", and runs the command `argv[1]`. Throws

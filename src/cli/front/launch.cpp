@@ -77,7 +77,7 @@ int run_launch(std::span<const char* const> arguments) {
       std::fputs(launch::describe(job).c_str(), stdout);
     return 0;
   }
-  // Other hosts may have what this one has not.
+  // Other hosts may have programs that this one does not have.
   if (!made.remote) launch::check_program(options);
   for (const auto& warning : job.warnings) log(LogLevel::warning, "launch: " + warning);
   for (const auto& note : job.notes) log(LogLevel::info, "launch: " + note);

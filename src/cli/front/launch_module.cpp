@@ -16,7 +16,7 @@ namespace {
 
 std::string find_module(const char* name, const char* command) {
   const std::string folder = own_folder();
-  // Where CMake installs libraries on this system; in the build tree; beside the program.
+  // The library folder of an installation, that of a build tree, and the program's folder.
   std::vector<std::string> folders{folder + "/../" ANYACCEL_LIBDIR};
   if (std::string_view(ANYACCEL_LIBDIR) != "lib") folders.push_back(folder + "/../lib");
   folders.push_back(folder);
@@ -35,9 +35,9 @@ std::string find_module(const char* name, const char* command) {
                        "folders next to each other"});
 }
 
-/// Threads that wait for each other spin before they sleep. libgomp's own limit is so high that one
-/// busy neighbour makes small kernels several times slower; this one costs nothing on a quiet
-/// machine. Read when LibTorch is loaded.
+/// Limits how long OpenMP threads spin before they sleep. With libgomp's default, a busy process on
+/// the same machine makes small kernels several times slower. This limit has no cost on an idle
+/// machine. libgomp reads it when LibTorch is loaded.
 void limit_spinning() {
   if (::getenv("OMP_WAIT_POLICY") == nullptr) ::setenv("GOMP_SPINCOUNT", "5000", /*overwrite=*/0);
 }
@@ -55,9 +55,8 @@ std::string own_folder() {
 int run_in_module(const char* name, int argc, const char* const* argv) {
   const std::string file = find_module(name, argv[1]);
   limit_spinning();
-  // Lazy, as the linker does it for programs: binding all of LibTorch at once would cost more than
-  // the command. Global, as in a program that links it: vendor libraries that are opened later look
-  // for LibTorch's symbols.
+  // RTLD_LAZY, because binding all symbols of LibTorch at once would take longer than the command.
+  // RTLD_GLOBAL, because vendor libraries that are opened later need LibTorch's symbols.
   void* module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_GLOBAL);
   if (module == nullptr)
     throw Error(
@@ -69,7 +68,7 @@ int run_in_module(const char* name, int argc, const char* const* argv) {
   const auto main = reinterpret_cast<Main>(::dlsym(module, "anyaccel_command_main"));
   if (main == nullptr)
     throw Error(ErrorCode::version_mismatch, argv[1],
-                {.what = file + " is not of this AnyAccel",
+                {.what = file + " does not belong to this version of AnyAccel",
                  .got = ::dlerror(),
                  .hint = "install AnyAccel again"});
   return main(argc, argv);

@@ -78,8 +78,8 @@ int unknown_command(std::string_view name) {
   return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
 }
 
-/// The value of `--log-level` at `words[i]`, which it steps over; nothing when that is another
-/// word.
+/// Returns the value of `--log-level` if it is at `words[i]`, and advances `i` to the last word of
+/// the option. Returns nothing for another word.
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words,
                                                  std::size_t& i) {
   const std::string_view word = words[i];
@@ -92,7 +92,7 @@ std::optional<std::string_view> log_level_option(const std::vector<const char*>&
   return std::nullopt;
 }
 
-/// True when `words[i]` is that option; it is then in effect.
+/// If `words[i]` is `--log-level`, applies it and returns true.
 bool took_log_level(const std::vector<const char*>& words, std::size_t& i) {
   const auto level = log_level_option(words, i);
   if (!level) return false;
@@ -153,8 +153,8 @@ int run(const char* program, const std::vector<const char*>& words) {
   return run_command(program, rest);
 }
 
-/// A result that nobody could read is a failure; a reader that went away (`| head`) is not worth a
-/// word.
+/// Returns `code`, or a failure if standard output could not be written. A closed pipe (`| head`)
+/// is not reported.
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)

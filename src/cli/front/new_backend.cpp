@@ -1,5 +1,5 @@
-// Copies the example backend under another name. The template is that example itself: it is built
-// and run by the tests.
+// Copies the example backend under another name. The template is the example itself, which the
+// tests build and run.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kNewBackend = "new-backend";
-/// The template's own name; it occurs in no other meaning there.
+/// Name of the template's backend. The word has no other meaning in the template.
 constexpr std::string_view kTemplate = "hostcard";
 
 [[noreturn]] void fail(const std::string& what, const std::string& got, const std::string& want) {
@@ -33,12 +33,13 @@ constexpr std::string_view kTemplate = "hostcard";
 void check_name(const std::string& name) {
   const bool letters = std::all_of(name.begin(), name.end(),
                                    [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
-  // torch's device names have no digits; C++ keeps names with "__" for itself.
+  // torch's device names have no digits, and C++ reserves names that contain "__".
   if (!is_plugin_name(name) || !letters || name.back() == '_' ||
       name.find("__") != std::string::npos)
-    fail("not a name for a backend", name,
+    fail("not a valid backend name", name,
          "2 to 32 of a-z, with single '_' inside, for example mycard");
-  if (is_reserved_name(name)) fail("this name is AnyAccel's own or torch's", name, "another one");
+  if (is_reserved_name(name))
+    fail("this name is reserved by AnyAccel or torch", name, "another name");
 }
 
 void check_folder(const fs::path& folder) {
@@ -57,12 +58,12 @@ fs::path find_template() {
       fs::path(own_folder()) / ".." / ANYACCEL_DATADIR / "anyaccel" / "backend_template";
   if (fs::is_regular_file(folder / "CMakeLists.txt")) return fs::canonical(folder);
   throw Error(ErrorCode::not_found, kNewBackend,
-              {.what = "the project that is to be copied is not there",
+              {.what = "the template of the project is missing",
                .got = "nothing in " + folder.string(),
                .hint = "install AnyAccel again, or keep its bin and share folders side by side"});
 }
 
-/// "my_card" is "MyCard" in names of classes.
+/// Converts "my_card" to "MyCard".
 std::string class_name(const std::string& name) {
   std::string out;
   bool upper = true;
@@ -79,7 +80,7 @@ std::string renamed(std::string text, const std::string& name) {
          place = text.find(from, place + to.size()))
       text.replace(place, from.size(), to);
   };
-  // In this order: the new name may hold the template's.
+  // Use a placeholder, because the new name may contain the template's name.
   const std::string own(kTemplate);
   replace(class_name(own), "\x01");
   replace(own, name);
@@ -99,7 +100,7 @@ void copy_project(const fs::path& from, const fs::path& to, const std::string& n
   }
 }
 
-/// Complete or not at all: made aside, then put in place.
+/// Creates the project in a temporary folder and then moves it into place.
 void make_project(const fs::path& folder, const std::string& name) {
   const auto source = find_template();
   const fs::path whole = fs::absolute(folder).lexically_normal();
@@ -109,7 +110,7 @@ void make_project(const fs::path& folder, const std::string& name) {
     fs::create_directories(target.parent_path());
     copy_project(source, aside, name);
     if (fs::is_directory(target)) {
-      // An empty folder stays the one it is: a shell may stand in it.
+      // Keep an existing empty folder, because it may be a shell's current folder.
       for (const auto& entry : fs::directory_iterator(aside))
         fs::rename(entry.path(), target / entry.path().filename());
       fs::remove(aside);
@@ -132,15 +133,14 @@ void make_project(const fs::path& folder, const std::string& name) {
 
 int run_new_backend(std::span<const char* const> arguments) {
   const auto app = make_parser(kNewBackend,
-                               "Write a project of a backend outside AnyAccel's tree: a device "
-                               "over host memory that builds and "
-                               "passes its tests "
-                               "as it is, to be replaced file by file by a real one. "
-                               "docs/how-to/new-backend.md walks through it.");
+                               "Create a project for a backend outside AnyAccel's tree. It "
+                               "implements a device in host memory, which builds and passes its "
+                               "tests, and is replaced by a real device file by file. "
+                               "docs/how-to/new-backend.md explains the steps.");
   std::string name;
   std::string directory;
   app->add_option("NAME", name,
-                  "Value of DS_ACCELERATOR, and torch's device type: letters a-z and '_'")
+                  "Name for DS_ACCELERATOR and for torch's device type: letters a-z and '_'")
       ->type_name("")
       ->required();
   app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
@@ -151,9 +151,9 @@ int run_new_backend(std::span<const char* const> arguments) {
   check_folder(folder);
   make_project(folder, name);
   auto prefix = fs::path(own_folder()).parent_path().string();
-  // A build tree has no package that other projects find.
+  // A build tree does not have a CMake package.
   if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
-    prefix = "WHERE_ANYACCEL_IS_INSTALLED";
+    prefix = "ANYACCEL_INSTALL_PREFIX";
   std::printf(
       "The project of the backend %s is in %s. Build and test it:\n"
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"

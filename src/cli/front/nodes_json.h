@@ -1,5 +1,5 @@
-// NUMA nodes as `report` and `topology` print them; in a header, for they are in different
-// libraries.
+// JSON of NUMA nodes for `report` and `topology`. It is in a header because these commands are in
+// different libraries.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Libraries of ops. Needs no LibTorch in this process: building reads its files only.
+// The command `ops`. This process does not load LibTorch, because a build only reads its files.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,8 +26,8 @@ struct OpsOptions {
   bool building = false, json = false, force = false, verbose = false, dry_run = false;
 };
 
-/// Whether a device of the backend is here, as its traits tell. Those without a probe need none, or
-/// tell through torch alone.
+/// True if the probe in the backend's traits finds a device. Backends without a probe count as
+/// present, because they need no device or can be detected only through torch.
 bool is_here(const sdk::Traits& traits) {
   return traits.probe == nullptr || traits.probe().device_count > 0;
 }
@@ -47,18 +47,19 @@ bool wanted(const build::Op& op, const OpsOptions& options) {
       what.serves("*") || std::any_of(all.begin(), all.end(), [&](const auto* traits) {
         return what.serves(traits->name) && is_here(*traits);
       });
-  // CUDA sources that share their name with an op of the host are not meant where there is no CUDA.
+  // If a host op and a CUDA op have the same name, the name means the host op on machines without
+  // CUDA.
   if (!options.names.empty()) return here || !what.needs_nvcc() || !options.cuda_archs.empty();
   return !options.building || here;
 }
 
-/// Those whose description can be read; of the others it says why not.
+/// Returns all ops with a readable description, and prints a warning for each other one.
 std::vector<build::Op> all_ops() {
   std::vector<build::Op> out;
   for (const auto& file : build::op_files(build::own_paths().ops)) try {
       out.push_back(build::read_op(file));
     } catch (const Error& error) {
-      std::fprintf(stderr, "anyaccel: warning: an op is left out: %s\n", error.what());
+      std::fprintf(stderr, "anyaccel: warning: skipping an op: %s\n", error.what());
     }
   return out;
 }
@@ -75,16 +76,16 @@ std::vector<build::Op> find_ops(const OpsOptions& options) {
   }
   if (!missing.empty())
     throw Error(ErrorCode::not_found, "ops",
-                {.what = "there is no op of this name",
+                {.what = "there is no op with this name",
                  .got = quoted_text(missing.front()),
-                 .hint = "see `anyaccel ops list`"});
+                 .hint = "run `anyaccel ops list` for a list"});
   if (out.empty() && !named.empty() && !options.backend.empty())
     throw Error(ErrorCode::not_found, "ops",
                 {.what = "the op has no sources for this backend",
                  .got = quoted_text(options.backend),
-                 .hint = "see `anyaccel ops list`"});
+                 .hint = "run `anyaccel ops list` for a list"});
   if (out.empty())
-    out = std::move(named);  // for CUDA alone, without CUDA: building it says why it cannot be
+    out = std::move(named);  // only CUDA ops, without CUDA: building them reports the reason
   return out;
 }
 
@@ -93,7 +94,7 @@ build::Settings settings_of(const OpsOptions& options) {
   if (!options.target_arch.empty()) out.target.arch = build::checked_arch(options.target_arch);
   if (!options.cuda_archs.empty())
     out.target.cuda_archs = build::parse_cuda_archs(options.cuda_archs);
-  // Who names architectures builds for a machine that has them.
+  // If the user names CUDA architectures, the build may be for another machine.
   out.compile_only = options.building && !out.target.cuda_archs.empty();
   out.compiler = options.compiler;
   out.verbose = options.verbose;
@@ -101,7 +102,7 @@ build::Settings settings_of(const OpsOptions& options) {
   return out;
 }
 
-/// What is there of an op, and whether more could be.
+/// Returns the state of an op: whether its library exists and, if not, whether it can be built.
 Json state_of(const build::Op& op, const build::Settings& settings) {
   Json out{{"name", op.description.name},
            {"class_name", op.description.class_name},
@@ -111,7 +112,7 @@ Json state_of(const build::Op& op, const build::Settings& settings) {
   try {
     found = build::find(op, settings, &why_not);
   } catch (const Error&) {
-    // No compiler, no LibTorch: check() has the words.
+    // The compiler or LibTorch is missing. check() returns the reason.
   }
   out["state"] = found ? build::to_string(found->origin) : "not built";
   out["library"] = found ? Json(found->held.library.string()) : Json(nullptr);
@@ -169,8 +170,8 @@ int build_ops(const OpsOptions& options) {
         std::printf("%s: %s, %s\n", name.c_str(), build::to_string(found.origin),
                     found.held.library.c_str());
     } catch (const Error& error) {
-      // What was asked for by name must be there; of all the others, what this machine cannot build
-      // is no failure.
+      // An op that was requested by name must be built. Without names, ops that this machine cannot
+      // build are skipped.
       const bool skipped = options.names.empty() && error.code() == ErrorCode::unavailable;
       if (!skipped) code = 1;
       result.update({{"state", skipped ? "skipped" : "failed"},
@@ -201,7 +202,7 @@ int show(const OpsOptions& options) {
     if (name != "key_parts")
       std::printf("%-12s %s\n", name.c_str(),
                   value.is_string() ? value.get<std::string>().c_str() : value.dump().c_str());
-  std::puts("made from");
+  std::puts("built from");
   for (const auto& [name, value] : parts.items())
     std::printf("  %-40s %s\n", name.c_str(), value.get<std::string>().c_str());
   return 0;
@@ -211,7 +212,7 @@ int clean_cache(const OpsOptions& options) {
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;
-  // Also of ops that are no longer there; a builder's name is turned into its op's.
+  // An empty name means all ops, including removed ones.
   if (names.empty()) names = {""};
   for (auto& name : names)
     for (const auto& op : all_ops())
@@ -220,7 +221,7 @@ int clean_cache(const OpsOptions& options) {
     const auto [removed, kept] = cache.clean(name, options.force);
     sum.first += removed, sum.second += kept;
   }
-  // With nothing left to keep, what killed builders left goes too.
+  // Without a size limit, this removes only the leftovers of killed builds.
   cache.evict(std::numeric_limits<std::int64_t>::max());
   if (options.json)
     return std::puts(Json{{"folder", cache.folder().string()},
@@ -233,8 +234,8 @@ int clean_cache(const OpsOptions& options) {
   std::printf("%s: %d removed, %d in use\n", cache.folder().c_str(), sum.first, sum.second);
   if (sum.second > 0 && !options.force && cache.is_shared())
     std::puts(
-        "other machines may use this folder: what was loaded within 30 days counts as in use; "
-        "--force removes it");
+        "other machines may use this folder, so libraries loaded in the last 30 days count as in "
+        "use; --force removes them");
   return 0;
 }
 
@@ -243,11 +244,11 @@ void add_target(CLI::App& command, OpsOptions& options) {
       ->type_name("NAME");
   command
       .add_option("--target-arch", options.target_arch,
-                  "Instruction set, as -march takes it (ANYACCEL_OP_ARCH)")
+                  "Instruction set, a value of -march (ANYACCEL_OP_ARCH)")
       ->type_name("ARCH");
   command
       .add_option("--cuda-archs", options.cuda_archs,
-                  "CUDA architectures, as 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
+                  "CUDA architectures, for example 80;9.0+PTX (ANYACCEL_CUDA_ARCHS)")
       ->type_name("LIST");
   command.add_option("--compiler", options.compiler, "C++ compiler")->type_name("PROGRAM");
 }
@@ -265,13 +266,13 @@ CLI::App* add_action(CLI::App& app, OpsOptions& options, const char* name,
 int run_ops(std::span<const char* const> arguments) {
   OpsOptions options;
   const auto app = make_parser("ops", "List, build, explain and clean the libraries of ops");
-  app->footer("NAME is an op's, as cpu_adam, or its builder's, as CPUAdamBuilder.");
+  app->footer("NAME is an op, such as cpu_adam, or its builder, such as CPUAdamBuilder.");
   app->require_subcommand(1);
   const auto* list =
       add_action(*app, options, "list", "List ops, and whether each is built or can be");
   auto* build = add_action(*app, options, "build",
                            "Build ops; without names, all for the devices of this machine");
-  auto* info = add_action(*app, options, "info", "Explain what an op's library is made from");
+  auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
   auto* clean = add_action(*app, options, "clean",
                            "Remove libraries that are not in use; without names, of all ops");
   for (auto* command : {build, clean})
@@ -283,8 +284,9 @@ int run_ops(std::span<const char* const> arguments) {
                   "Build even if a library exists, and use the new one from then on");
   build->add_flag("--verbose", options.verbose, "Print the commands that run");
   build->add_flag("--dry-run", options.dry_run,
-                  "Print keys, folders and commands, and run nothing");
-  clean->add_flag("--force", options.force, "Also remove what other machines may be using");
+                  "Print keys, folders and commands without running anything");
+  clean->add_flag("--force", options.force,
+                  "Also remove libraries that other machines may be using");
   if (const auto code = parse_words(*app, arguments)) return *code;
   options.building = build->parsed();
   if (list->parsed()) return list_ops(options);

@@ -34,7 +34,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return out;
 }
 
-/// What is wrong with `unexpected`, last word first, where `app` requires one of its subcommands.
+/// Error message for a missing or unknown subcommand of `app`. `unexpected` has the unparsed words,
+/// last one first.
 std::string action_message(const CLI::App& app, const std::vector<std::string>& unexpected) {
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -81,8 +82,7 @@ std::size_t end_of_options(const CLI::App& app, std::span<const char* const> wor
 }
 
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  // CLI11 lists all words after an unknown option, last one first: the option itself is what is
-  // wrong.
+  // CLI11 lists all words after an unknown option, last one first. Report the option.
   const auto unexpected = app.remaining(/*recurse=*/true);
   const auto option = std::find_if(unexpected.begin(), unexpected.end(), [](const auto& word) {
     return word.size() > 1 && word[0] == '-';

@@ -1,5 +1,5 @@
-// CLI11, as all subcommands use it except `launch`: option names may be written with `_` or `-`,
-// and the messages name the nearest option. Compiled into the front program and into the command
+// Use of CLI11 by all subcommands except `launch`. Option names may contain `_` or `-`, and error
+// messages suggest the nearest option. Compiled into the front program and into the command
 // modules.
 #pragma once
 
@@ -17,12 +17,11 @@ class ParseError;
 
 namespace anyaccel::cli {
 
-/// The words in the form that CLI11 parses: last one first, and with `-` for `_` in the names of
-/// options. The words after
-/// `--` are unchanged.
+/// Converts words for CLI11's parse(): reverses their order and replaces `_` by `-` in the names of
+/// options. The words after `--` are unchanged.
 std::vector<std::string> parser_words(std::span<const char* const> words);
 
-/// Gives a command the help option and the column width that all commands have.
+/// Sets the help option and the column width, which are the same for all commands.
 void format_help(CLI::App& command);
 
 /// Makes `--flag=value` an error for all flags of `app` and of its subcommands.
@@ -32,10 +31,10 @@ void reject_flag_values(CLI::App& app);
 /// that run another program, whose words must not be parsed.
 std::size_t end_of_options(const CLI::App& app, std::span<const char* const> words);
 
-/// One line that says what is wrong with the command line that `app` failed to parse.
+/// Returns a one-line message for a command line that `app` failed to parse.
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error);
 
-/// The parser of a front command; `name` as users write it, for example "topology".
+/// Makes the parser of a front command. `name` is as users write it, for example "topology".
 std::unique_ptr<CLI::App> make_parser(const std::string& name, const std::string& description);
 
 /// Parses the words after a front command's name. Returns the exit code if nothing is left to do

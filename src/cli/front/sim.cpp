@@ -40,7 +40,7 @@ constexpr SimOption kSimOptions[] = {
      "AnyAccel's log level on standard error: error, warning, info or debug"},
 };
 
-/// Puts an option's value into the environment, where the program's process reads it.
+/// Puts an option's value into the environment, from which the program reads it.
 void set_option(const SimOption& option, const std::string& value) {
   const std::string_view name = option.name;
   if (name == "--check" && value != "report" && value != "abort")
@@ -61,8 +61,8 @@ std::unique_ptr<CLI::App> sim_parser() {
                          "get_accelerator(), at::accelerator, "
                          "torch.accelerator, torch.Stream and torch.Event, or the device name. It "
                          "is Python with torch, or a binary that "
-                         "links LibTorch. Its exit code is passed through.");
-  // For the help text: the words of the program are not parsed.
+                         "links LibTorch. The exit code is the program's.");
+  // Only for the help text, because the program's arguments are not parsed.
   app->add_option("PROGRAM", "Program and its arguments, after `--`")
       ->type_name("")
       ->expected(0, -1);
@@ -74,8 +74,8 @@ std::unique_ptr<CLI::App> sim_parser() {
   return app;
 }
 
-/// What get_accelerator() of the program shall take: the backend whose place the simulator has, or
-/// the simulator itself.
+/// Returns the DS_ACCELERATOR of the program: the backend that the simulator stands in for, or the
+/// simulator itself.
 std::string accelerator_name() {
   const std::string stands_in = env("SIM_STANDS_IN_FOR").value_or("");
   for (const auto* traits : built_traits())
@@ -89,8 +89,8 @@ void prepend(const char* variable, const std::string& value, char separator) {
            (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-/// True for an ELF file that names LibTorch's libraries among what it needs. Python does not: its
-/// hook loads the simulator.
+/// True for an ELF file that mentions LibTorch's libraries. Python does not; its hook loads the
+/// simulator.
 bool links_libtorch(const std::string& file) {
   const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(
@@ -100,12 +100,12 @@ bool links_libtorch(const std::string& file) {
           content.find("libc10.so") != std::string::npos);
 }
 
-/// `file` is one of ours; says so when it is not there.
+/// Throws `unavailable` if a file of AnyAccel is missing.
 void need_file(const std::string& file) {
   if (::access(file.c_str(), R_OK) == 0) return;
   throw Error(
       ErrorCode::unavailable, kSimRun,
-      {.what = "a part of AnyAccel is not where it was installed",
+      {.what = "a file of AnyAccel is missing",
        .got = "no " + file,
        .hint = "install AnyAccel again, or keep its bin, lib and share folders side by side"});
 }
@@ -132,7 +132,7 @@ int run_sim(std::span<const char* const> arguments) {
   if (::getenv("SIM_CHECK_JSON") != nullptr) ::setenv("SIM_CHECK", "report", /*overwrite=*/0);
   const std::string bin = own_folder();
   const std::string prefix = bin.substr(0, bin.rfind('/'));
-  // The build tree has lib, also where the system's name for it is another.
+  // A build tree always uses `lib`, even if the system's name for it differs.
   std::string library = prefix + "/" ANYACCEL_LIBDIR "/libanyaccel_sim.so";
   if (::access(library.c_str(), R_OK) != 0) library = prefix + "/lib/libanyaccel_sim.so";
   const auto hook = prefix + "/" ANYACCEL_DATADIR "/anyaccel/python_hook/sitecustomize.py";
@@ -140,7 +140,7 @@ int run_sim(std::span<const char* const> arguments) {
   need_file(hook);
 
   ::setenv("DS_ACCELERATOR", accelerator_name().c_str(), 1);
-  // Where it cannot start, the program must not run on something else.
+  // If the simulator cannot start, the program must not fall back to another accelerator.
   ::setenv("ANYACCEL_SIM_LIBRARY", library.c_str(), 1);
   for (const std::string& place : {prefix + "/" ANYACCEL_PYTHON_DIR, prefix + "/python"})
     if (::access((place + "/anyaccel").c_str(), R_OK) == 0) {

@@ -24,7 +24,8 @@ struct TopologyOptions {
   int reserve_cores = 0;
   bool oversubscribe = false, json = false;
 
-  /// Null without an option of the plan. Without --plan-ranks, it is the launcher's default plan.
+  /// Returns nothing if no option of the plan is given. Without --plan-ranks, the number of ranks
+  /// is the launcher's default.
   std::optional<launch::PlanOptions> plan() const {
     if (plan_ranks.empty() && core_list.empty() && reserve_cores == 0 && !oversubscribe)
       return std::nullopt;
@@ -38,7 +39,7 @@ struct TopologyOptions {
   }
 };
 
-/// Empty if the text is "auto" or a number of ranks, else the reason.
+/// Returns an error message if the text is neither "auto" nor a number of ranks; otherwise empty.
 std::string check_ranks(const std::string& text) {
   int ranks = 0;
   if (text == "auto" || (CLI::detail::lexical_cast(text, ranks) && ranks >= 0)) return {};

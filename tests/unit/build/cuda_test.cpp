@@ -48,7 +48,7 @@ TEST_F(CudaTest, LibTorchWithoutCuda) {
 // minor version is rejected, or the check cannot be disabled.
 TEST_F(CudaTest, ToolkitAndLibTorchAgree) {
   fake.add_cuda_to_libtorch("12.8");
-  EXPECT_ERROR(fake.load(), unavailable, "nvcc is of CUDA 13.0, LibTorch of CUDA 12.8");
+  EXPECT_ERROR(fake.load(), unavailable, "nvcc has CUDA 13.0, but LibTorch has CUDA 12.8");
   EXPECT_THAT(check(fake.op(), fake.settings).reason,
               testing::HasSubstr("set CUDA_HOME to a toolkit of CUDA 12"));
   {

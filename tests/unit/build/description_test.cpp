@@ -65,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, BadLine,
     testing::Values(
         Bad{"nonsense", "not `key = value`"}, Bad{"colour = red", "unknown key"},
-        Bad{"name = again", "appears twice"}, Bad{"python = include", "not an absolute folder"},
-        Bad{"torch =", "has no value"}, Bad{"torch = maybe", "neither yes nor no"},
+        Bad{"name = again", "appears twice"}, Bad{"python = include", "not an absolute path"},
+        Bad{"torch =", "has no value"}, Bad{"torch = maybe", "not a yes or no value"},
         Bad{"source = ../secret.cpp", "not a path below"},
         Bad{"source = /etc/a.cpp", "not a path below"}, Bad{"source = a.txt", "not a source"},
         Bad{"source = a.cpp b.txt", "not a source"},
@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"flag = -O3 -ffast-math", "changes floating-point results"},
         Bad{"flag = O3", "\"O3\" is not a flag"},
         Bad{"source = x.cpp: -specs=/opt/x", "reads files"},
-        Bad{"link = -lm", "not a library's name"}, Bad{"compiler = a b", "not a program"},
+        Bad{"link = -lm", "not a library name"}, Bad{"compiler = a b", "not a program"},
         Bad{"header = a b", "not a header"}, Bad{"name = a\tb", "control character"}));
 
 // Fails if a file of another kind or version, or an incomplete one, is accepted.
@@ -107,7 +107,7 @@ TEST(Target, Names) {
   EXPECT_THAT(parse_cuda_archs("8.0;90a, 9.0+PTX 80"), testing::ElementsAre("80", "90a", "90+PTX"));
   EXPECT_ERROR(parse_cuda_archs("ampere"), invalid_argument, "ampere");
   EXPECT_EQ(checked_arch("x86-64-v3"), "x86-64-v3");
-  EXPECT_ERROR(checked_arch("native"), invalid_argument, "not native");
+  EXPECT_ERROR(checked_arch("native"), invalid_argument, "other than native");
   EXPECT_ERROR(checked_arch("a b"), invalid_argument, "a b");
   const test::ScopedEnv torch("TORCH_CUDA_ARCH_LIST", "7.5");
   EXPECT_THAT(target_from_environment().cuda_archs, testing::ElementsAre("75"));

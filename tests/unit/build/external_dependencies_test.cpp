@@ -76,7 +76,7 @@ TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
   fake.write("two/lib/libthing.so", "two");
   std::string why;
   find(fake.op(), fake.settings, &why);
-  EXPECT_THAT(why, testing::HasSubstr("two/lib/libthing.so is another one"));
+  EXPECT_THAT(why, testing::HasSubstr("two/lib/libthing.so has changed"));
   EXPECT_EQ(fake.load().origin, Origin::built);
 }
 

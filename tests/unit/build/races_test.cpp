@@ -203,11 +203,11 @@ TEST_F(RacesTest, SigchldOfTheProgram) {
     fake.write("ops/tiny/b.cpp", header);  // forces a build
     fake.describe("torch = no\nheader = " + header + ": libx-dev\n");
     EXPECT_EQ(check(fake.op(), fake.settings).reason,
-              "the header " + header + " is not there; install libx-dev");
+              "the header " + header + " is missing; install libx-dev");
     fake.write("has/" + header, "");
     EXPECT_EQ(fake.load().origin, Origin::built);
     fake.write("ops/tiny/b.cpp", "WRONG\n");
-    EXPECT_ERROR(fake.load(), build_failed, "ended with 3");
+    EXPECT_ERROR(fake.load(), build_failed, "exited with code 3");
   }
 }
 

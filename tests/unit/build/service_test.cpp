@@ -113,12 +113,12 @@ TEST_F(ServiceTest, MovedLibTorchIsTheSame) {
 }
 
 // Fails if a failed build leaves files behind, or its error lacks the compiler's output or the
-// command to repeat it.
+// command to reproduce it.
 TEST_F(ServiceTest, CompilersWordsAreInTheError) {
   fake.write("ops/tiny/a.cpp", "WRONG\n");
-  EXPECT_ERROR(
-      fake.load(), build_failed,
-      "compiling a.cpp failed: the compiler ended with 3 and said:\na.cpp:1: this is WRONG");
+  EXPECT_ERROR(fake.load(), build_failed,
+               "compiling a.cpp failed: the compiler exited with code 3 and printed:\na.cpp:1: "
+               "this is WRONG");
   EXPECT_ERROR(fake.load(), build_failed, "it'\\''s/ops/tiny/a.cpp' -o /dev/null");
   EXPECT_EQ(fake.in_cache(".anyaccel-build-") + fake.in_cache("tiny-"), 0);
 }
@@ -170,7 +170,7 @@ TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
   EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
   fake.write("ops/tiny/b.cpp", "edited\n");
   std::string why;
-  EXPECT_ERROR(find(fake.op(), fake.settings, &why), unavailable, "/nowhere/c++ is not there");
+  EXPECT_ERROR(find(fake.op(), fake.settings, &why), unavailable, "/nowhere/c++ was not found");
   EXPECT_THAT(why, testing::HasSubstr("file op/b.cpp differs"));
 }
 
@@ -178,8 +178,8 @@ TEST_F(ServiceTest, PrebuiltNeedsNoCompiler) {
 TEST_F(ServiceTest, CheckAgreesWithTheBuild) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   EXPECT_EQ(check(fake.op(), fake.settings).reason,
-            "the header x/x.h is not there; install libx-dev");
-  EXPECT_ERROR(fake.load(), unavailable, "the header x/x.h is not there; install libx-dev");
+            "the header x/x.h is missing; install libx-dev");
+  EXPECT_ERROR(fake.load(), unavailable, "the header x/x.h is missing; install libx-dev");
   fake.write("has/x/x.h", "");
   EXPECT_TRUE(check(fake.op(), fake.settings).compatible);
   EXPECT_EQ(fake.load().origin, Origin::built);
@@ -252,7 +252,7 @@ TEST_F(ServiceTest, CacheBelowAFolderOfOthersIsRefused) {
 // Fails if the error about a cache that cannot be created lacks its path and a remedy.
 TEST_F(ServiceTest, CacheThatCannotBeMadeIsNamed) {
   fake.settings.cache = "/proc/anyaccel/ops";
-  EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be made");
+  EXPECT_ERROR(fake.load(), io, "/proc/anyaccel/ops cannot be created");
   EXPECT_ERROR(fake.load(), io, "set ANYACCEL_OP_CACHE");
 }
 
@@ -303,8 +303,8 @@ TEST_F(ServiceTest, FullAndReadOnlyDisks) {
 }
 
 // Fails if a compiler's message about a full disk is lost because it goes to the same disk, while
-// the space freed by its temporary file hides the cause: "the compiler ended with 1 and said: (no
-// output)".
+// the space freed by its temporary file hides the cause: "the compiler exited with code 1 and
+// printed: (no output)".
 TEST_F(ServiceTest, EveryStepReportsAFullDisk) {
   fake.write("temporary", std::string(400'000, 's'));
   const auto result = on_small_disk([&](const auto& resize) {
@@ -360,8 +360,9 @@ TEST_F(ServiceTest, FullTemporaryFolder) {
   fake.describe("torch = no\nheader = x/x.h: libx-dev\n");
   fake.write("no room", "");
   const ScopedEnv folder("TMPDIR", "/tmp/elsewhere");
-  EXPECT_ERROR(fake.load(), unavailable,
-               "the disk that holds /tmp/elsewhere is full: the compiler said \"as: No space left");
+  EXPECT_ERROR(
+      fake.load(), unavailable,
+      "the disk that holds /tmp/elsewhere is full: the compiler printed \"as: No space left");
   EXPECT_THAT(check(fake.op(), fake.settings).reason, testing::HasSubstr("/tmp/elsewhere is full"));
 }
 
@@ -399,7 +400,7 @@ TEST_F(ServiceTest, EndlessOutputIsCut) {
   } catch (const Error& error) {
     text = error.what();
   }
-  EXPECT_THAT(text, testing::HasSubstr("and said:\ny\ny\n"));
+  EXPECT_THAT(text, testing::HasSubstr("and printed:\ny\ny\n"));
   EXPECT_LT(text.size(), 20'000U);
 }
 
@@ -421,7 +422,7 @@ TEST_F(ServiceTest, LinkCanBeRepeated) {
     text = error.what();
   }
   ASSERT_THAT(text, testing::HasSubstr("undefined reference"));
-  const auto command = text.substr(text.find("to repeat it:\n") + 14);
+  const auto command = text.substr(text.find("to reproduce it:\n") + 17);
   const auto said = run_program({"/bin/sh", "-c", command}, {"PATH=/usr/bin:/bin"});
   EXPECT_EQ(said.status, 4) << command << said.output;
   EXPECT_EQ(said.output, "undefined reference\n");

@@ -39,14 +39,14 @@ TEST_F(ToolchainTest, CcacheIsNoCompiler) {
     EXPECT_EQ(find_compiler(""), real) << cxx;
   }
   const ScopedEnv alone("CXX", (folder / "bin/ccache").c_str());
-  EXPECT_ERROR(find_compiler(""), unavailable, "is not there");
+  EXPECT_ERROR(find_compiler(""), unavailable, "was not found");
 }
 
 // Fails if arguments after the program are dropped silently, or a program with a space in its path
 // is not found.
 TEST_F(ToolchainTest, ProgramsWithWords) {
   const ScopedEnv command("CXX", "g++ -m32");
-  EXPECT_ERROR(find_compiler(""), unavailable, "more than one program's name");
+  EXPECT_ERROR(find_compiler(""), unavailable, "more than one word");
   folder.write("with space/g++", "");
   ::chmod((folder / "with space/g++").c_str(), 0755);
   EXPECT_EQ(find_compiler((folder / "with space/g++").string()),

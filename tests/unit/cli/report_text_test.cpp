@@ -106,10 +106,10 @@ TEST(ReportText, WithoutAccelerator) {
 // Fails if a choice of communication lacks its reason, or a missing reason has a row.
 TEST(ReportText, ReasonOfTheCommunication) {
   Json one = report();
-  EXPECT_THAT(report_text(one, 100), Not(HasSubstr("why that")));
+  EXPECT_THAT(report_text(one, 100), Not(HasSubstr("because")));
   one["communication_backend_reason"] = "gloo, because so";
   EXPECT_THAT(report_text(one, 100),
-              ContainsRegex("communication +c\n *why that +gloo, because so\n"));
+              ContainsRegex("communication +c\n *because +gloo, because so\n"));
 }
 
 // Fails if long reasons exceed the width, lose words, or leave trailing blanks.

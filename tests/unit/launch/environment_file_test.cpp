@@ -31,7 +31,7 @@ TEST(EnvironmentFile, WrongLinesAreNamed) {
       FAIL() << text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(), HasSubstr("file:2 sets no variable"));
+      EXPECT_THAT(error.what(), HasSubstr("file:2 does not set a variable"));
     }
   }
 }

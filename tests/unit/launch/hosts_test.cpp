@@ -134,11 +134,10 @@ TEST(Filter, WrongOnesAreNamed) {
   const auto filter = [](const char* include, const char* exclude) {
     return refusal([&] { filter_hosts(pool(), include, exclude); });
   };
-  EXPECT_THAT(filter("worker-9", ""),
-              HasSubstr("--include names a host that is not there; got 'worker-9'"));
-  EXPECT_THAT(filter("", "worker-9:1"), HasSubstr("--exclude names a host that is not there"));
+  EXPECT_THAT(filter("worker-9", ""), HasSubstr("--include names an unknown host; got 'worker-9'"));
+  EXPECT_THAT(filter("", "worker-9:1"), HasSubstr("--exclude names an unknown host"));
   EXPECT_THAT(filter("worker-0:4", ""),
-              HasSubstr("host worker-0 has no slot of this name; got '4', want one of 0,1,2,3"));
+              HasSubstr("host worker-0 does not have this slot; got '4', want one of 0,1,2,3"));
   EXPECT_THAT(filter("worker-0:", ""), HasSubstr("a slot is missing"));
   EXPECT_THAT(filter("worker-0:1,,2", ""), HasSubstr("a slot is missing"));
   EXPECT_THAT(filter("@worker-0", ""), HasSubstr("a host is missing"));
@@ -148,7 +147,7 @@ TEST(Filter, WrongOnesAreNamed) {
 TEST(Hosts, FirstOnes) {
   EXPECT_EQ(first_hosts(pool(), 1).size(), 1U);
   EXPECT_THAT(refusal([] { first_hosts(pool(), 3); }),
-              HasSubstr("--num_nodes is more than there are hosts; got 3, want 2 at most"));
+              HasSubstr("--num_nodes exceeds the number of hosts; got 3, want at most 2"));
 }
 
 TEST(Hosts, SlotsOfEach) {
@@ -161,10 +160,10 @@ TEST(Hosts, SlotsOfEach) {
       numbered_slots(2));
   const auto refused = refusal([] { slots_of_each(pool(), 5, FewerSlots::fail); });
   EXPECT_THAT(refused,
-              HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want 4 at most"));
+              HasSubstr("--num_accelerators exceeds the slots of worker-0; got 5, want at most 4"));
   EXPECT_THAT(refused, Not(HasSubstr("--oversubscribe")));
   EXPECT_THAT(refusal([] { slots_of_each(pool(), 5, FewerSlots::fail_unless_oversubscribed); }),
-              HasSubstr("want 4 at most; add slots to the host file, or pass --oversubscribe"));
+              HasSubstr("want at most 4; add slots to the host file, or pass --oversubscribe"));
 }
 
 // Fails if a rank gets a named device although the accelerator has no visible-devices variable.

@@ -189,10 +189,10 @@ TEST(JobProgram, IsLookedForBeforeAnythingStarts) {
   };
   EXPECT_EQ(refusal(options({"true"})), "");
   EXPECT_THAT(refusal(options({"no-such-program-here"})), HasSubstr("no-such-program-here"));
-  EXPECT_THAT(refusal(options({(folder / "none").c_str()})), HasSubstr("there is no file"));
-  EXPECT_THAT(refusal(options({(folder / "none.py").c_str()})), HasSubstr("there is no file"));
+  EXPECT_THAT(refusal(options({(folder / "none").c_str()})), HasSubstr("does not exist"));
+  EXPECT_THAT(refusal(options({(folder / "none.py").c_str()})), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(options({folder.c_str()})), HasSubstr("is a folder"));
-  EXPECT_THAT(refusal(options({(folder / "plain").c_str()})), HasSubstr("may not be executed"));
+  EXPECT_THAT(refusal(options({(folder / "plain").c_str()})), HasSubstr("is not executable"));
   EXPECT_EQ(refusal(options({"--module", "no.such.module"})), "");
   std::filesystem::remove_all(folder);
 }

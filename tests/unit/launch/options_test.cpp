@@ -154,12 +154,12 @@ TEST(LaunchOptions, WhatIsRefusedSaysWhy) {
   EXPECT_THAT(refusal({"--hostfile"}), HasSubstr("--hostfile requires a value"));
   EXPECT_THAT(refusal({"--venv_script=", "a"}), HasSubstr("--venv_script requires a value"));
   EXPECT_THAT(refusal({"--module=1", "a"}), HasSubstr("--module takes no value"));
-  EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("1 or more"));
-  EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("'2x'"));
+  EXPECT_THAT(refusal({"--num_gpus", "0", "a"}), HasSubstr("of at least 1"));
+  EXPECT_THAT(refusal({"--num_gpus", "2x", "a"}), HasSubstr("\"2x\""));
   EXPECT_THAT(refusal({"--num_gpus", "99999999999", "a"}), HasSubstr("99999999999"));
   EXPECT_THAT(refusal({"--master_port", "70000", "a"}), HasSubstr("from 1 to 65535"));
   EXPECT_THAT(refusal({"--launcher", "rsh", "a"}), HasSubstr("one of pdsh, ssh, openmpi"));
-  EXPECT_THAT(refusal({"--log_level", "loud", "a"}), HasSubstr("'loud'"));
+  EXPECT_THAT(refusal({"--log_level", "loud", "a"}), HasSubstr("\"loud\""));
 }
 
 TEST(LaunchOptions, WhatContradictsItselfIsRefused) {

@@ -163,7 +163,7 @@ TEST_F(Plan, MoreRanksThanCores) {
   EXPECT_THAT(devices.warnings, IsEmpty());
   EXPECT_THAT(refusal(machine, {.ranks = 33, .compute_on_cores = false}),
               HasSubstr("--oversubscribe"));
-  EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("below 0"));
+  EXPECT_THAT(refusal(machine, {.ranks = -1}), HasSubstr("negative"));
 }
 
 // Fails if an unbound plan binds ranks, or lacks thread counts.

@@ -119,7 +119,7 @@ TEST(HostOfRank, IsThePlans) {
   for (const Place wrong :
        {Place{3, 6, 1, 2}, Place{3, 6, 0, 2}, Place{6, 7, 0, 1}, Place{0, 7, 0, 3}})
     EXPECT_THAT(refusal([&] { host_of(hosts, wrong, Runner::openmpi); }),
-                AllOf(HasSubstr("openmpi has put ranks elsewhere than planned"),
+                AllOf(HasSubstr("openmpi placed ranks differently than planned"),
                       HasSubstr("--launcher_args")));
 }
 

@@ -350,8 +350,9 @@ TEST_F(RunJob, RankThatDoesNotStart) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_job(one, {.output = {.reports = true}}), 255);
   said_ = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said_,
-              HasSubstr("the runner has not started rank 0 on a, and no other rank for 1 s"));
+  EXPECT_THAT(
+      said_,
+      HasSubstr("the runner has not started rank 0 on a, and no other rank has started for 1 s"));
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
   one.ranks.front().command.back() =
       "printf '" + started(1) + started(0) + "' >&2; sleep 1.5; exit 3";

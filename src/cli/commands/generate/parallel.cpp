@@ -14,7 +14,7 @@ namespace anyaccel::cli {
 
 namespace {
 
-/// Ranks of --tensor-parallel; "auto": those that the launcher started.
+/// Returns the number of ranks of --tensor-parallel; "auto": those that the launcher started.
 int parallel_ranks(const ParallelOptions& options) {
   const std::string started = std::to_string(started_ranks());
   const std::string& text = options.ranks;
@@ -44,7 +44,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return out.empty() ? "-" : out;
 }
 
-/// How many weights have other integers on a rank than one rank alone makes of them.
+/// Returns how many weights are quantized in other groups on some rank than on a single rank.
 std::ptrdiff_t otherwise_quantized(const std::string& folder, const llm::LoadOptions& load,
                                    const ParallelOptions& options, int ranks) {
   const auto together = llm::parallel_plan(folder, ranks, options.plan_file, load);
@@ -118,14 +118,15 @@ void self_check(const std::string& folder, const llm::LoadOptions& load,
   double difference = 0, largest = 0;
   if (model.rank() == 0) {
     llm::LoadOptions fresh = load;
-    fresh.cache = false;  // what is compared with depends on nothing that was kept
+    fresh.cache = false;  // the reference must not depend on cached weights
     const at::Tensor alone = llm::Model::load(folder, fresh).logits(prompt);
     difference = together.sub(alone).abs().max().item<double>();
     largest = alone.abs().max().item<double>();
   }
   model.barrier();
   if (model.rank() != 0) return;
-  double share = model.quantized() ? 1e-3 : 1e-4;  // rows that meet integers are rounded to 16 bits
+  double share =
+      model.quantized() ? 1e-3 : 1e-4;  // inputs of quantized weights are rounded to 16 bits
   if (model.dtype() != c10::kFloat) share = 5e-2;
   std::cerr << "anyaccel: logits of " << model.ranks()
             << " ranks differ from those of one by at most " << difference << ", the largest is "
@@ -133,14 +134,15 @@ void self_check(const std::string& folder, const llm::LoadOptions& load,
   if (const auto others =
           load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
     share = load.bits == 8 ? 5e-2 : 0.5;
-    std::cerr << "; " << others << " weights have other groups than there (--plan)";
+    std::cerr << "; " << others
+              << " weights are quantized in other groups than on one rank (--plan)";
   }
   std::cerr << "\n";
   if (!(difference <= share * std::max(1.0, largest))) {
     throw Error(ErrorCode::device_error, "generate",
-                {.what = "the ranks' logits are not those of one rank",
+                {.what = "the ranks' logits differ from those of one rank",
                  .got = "a difference of " + std::to_string(difference),
-                 .want = "at most " + std::to_string(share) + " of the largest"});
+                 .want = "at most " + std::to_string(share) + " of the largest logit"});
   }
 }
 

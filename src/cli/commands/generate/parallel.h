@@ -1,4 +1,4 @@
-// The options of `anyaccel generate` that several ranks have.
+// The options of `anyaccel generate` for several ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@ class App;
 namespace anyaccel::cli {
 
 struct ParallelOptions {
-  std::string ranks;  ///< empty: one; "auto": those that the launcher started
+  std::string ranks;  ///< empty: 1; "auto": the number of ranks that the launcher started
   std::string plan_file;
   bool plan = false, self_check = false;
 };
 
-/// Adds them to a command. `options` lives until the command has run.
+/// Adds the options to a command. `options` must outlive the command's callback.
 void add_parallel_options(CLI::App& command, ParallelOptions& options);
 
-/// Prints what each rank would have of every weight of a folder's model.
+/// Prints each rank's part of every weight of the model in `folder`.
 void print_plan(const std::string& folder, const llm::LoadOptions& load,
                 const ParallelOptions& options, bool json);
 
-/// The model, or this rank's part of it.
+/// Loads the model, or this rank's part of it.
 llm::Model load_model(const std::string& folder, const llm::LoadOptions& load,
                       const ParallelOptions& options);
 
-/// The ranks' logits beside those of one rank with all weights, loaded the same way, on rank 0.
-/// Throws `device_error` when they differ by more than the order of sums explains, or, where
-/// weights became other integers than those of one rank, by more than these do.
+/// Compares the ranks' logits with those of a single rank with all weights, on rank 0. Throws
+/// `device_error` if they differ by more than the order of summation explains. The tolerance is
+/// larger if some weights are quantized in other groups than on a single rank.
 void self_check(const std::string& folder, const llm::LoadOptions& load,
                 const ParallelOptions& options, const llm::Model& model,
                 const std::vector<std::int64_t>& prompt);

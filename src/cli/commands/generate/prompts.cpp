@@ -67,7 +67,7 @@ std::vector<Prompt> read_prompts(const std::string& file, int ranks) {
   if (file == "-" && ranks > 1) {
     throw Error(ErrorCode::unsupported, "generate",
                 {.what = "several ranks cannot read the prompts from standard input",
-                 .want = "a file that all of them can read"});
+                 .want = "a file that all ranks can read"});
   }
   std::vector<Prompt> prompts;
   std::size_t number = 0;

@@ -1,4 +1,4 @@
-// The prompts of `anyaccel generate`.
+// Reads the prompts of `anyaccel generate`.
 #pragma once
 
 #include <cstdint>
@@ -8,20 +8,20 @@
 
 namespace anyaccel::cli {
 
-/// Ids as --prompt-ids has them. Throws `invalid_argument` naming the word that is none.
+/// Parses the ids of --prompt-ids. Throws `invalid_argument`, naming the invalid word.
 std::vector<std::int64_t> parse_ids(const std::string& text);
 
 /// A line of --prompts.
 struct Prompt {
-  std::size_t line = 0;  ///< from 1 on
+  std::size_t line = 0;  ///< from 1
   std::string text;
-  std::optional<std::vector<std::int64_t>> ids;  ///< where the line has them in place of a text
-  std::string error;                             ///< why it is no prompt; empty: it is one
+  std::optional<std::vector<std::int64_t>> ids;  ///< if the line has ids instead of a text
+  std::string error;                             ///< why the line is invalid; empty: it is valid
 };
 
-/// The lines of a file ("-": standard input, which only one rank can read), blank ones left out. A
-/// line that begins with
-/// '{' is a JSON object with "prompt" or "prompt_ids", and every other line a text.
+/// Reads the lines of a file ("-": standard input, which works only for a single rank), without
+/// blank ones. A line that begins with '{' is a JSON object with "prompt" or "prompt_ids"; every
+/// other line is a text.
 std::vector<Prompt> read_prompts(const std::string& file, int ranks);
 
 }  // namespace anyaccel::cli

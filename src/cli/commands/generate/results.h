@@ -1,4 +1,4 @@
-// How `anyaccel generate` prints what came out.
+// Prints the results of `anyaccel generate`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -11,15 +11,16 @@
 
 namespace anyaccel::cli {
 
-/// Text, ids, counts and timings. `load_seconds`: of the model, where the result is the only one.
+/// Returns text, ids, counts and timings. `load_seconds`: the model's loading time; only for a
+/// single prompt.
 nlohmann::ordered_json result_json(const llm::GenerateResult& result,
                                    std::optional<double> load_seconds);
 
-/// "1 2 3"
+/// Returns the ids separated by spaces: "1 2 3".
 std::string ids_text(const std::vector<std::int64_t>& ids);
 
-/// One of several prompts of `file`: a line of JSON, or the text (`text` false: ids) under the
-/// line's number. An error goes to standard error too.
+/// Prints the result of one of several prompts of `file`: a line of JSON, or the line number and
+/// the text (ids if `text` is false). Errors are also printed to standard error.
 void print_result(const Prompt& prompt, const llm::GenerateResult& result, const std::string& file,
                   bool json, bool text);
 

@@ -25,7 +25,8 @@
 namespace anyaccel::cli {
 namespace {
 
-/// Fills `section[key]` with what `question` answers, or keeps why it did not.
+/// Sets `section[key]` to the result of `question`. If it throws, the value is null and the message
+/// is added to "problems".
 template <typename Question>
 void ask(Json& report, Json& section, const char* key, Question question) {
   try {
@@ -42,7 +43,7 @@ std::string torch_version_in_use() {
          std::to_string((abi >> 40) & 0xff);
 }
 
-/// Of the types that LibTorch is built for, whether or not a device is there; null for CPU builds.
+/// Device type for which LibTorch is built, even if there is no device; null for CPU builds.
 Json torch_accelerator() {
   const auto type = at::accelerator::getAccelerator();
   return type ? Json(c10::DeviceTypeName(*type, /*lower_case=*/true)) : Json(nullptr);
@@ -126,7 +127,7 @@ bool starts_with_one_of(const std::string& name, const std::vector<std::string>&
   return false;
 }
 
-/// Variables that are set and change what AnyAccel or LibTorch do here.
+/// Set variables that change the behavior of AnyAccel or LibTorch.
 Json environment(const Accelerator* accelerator) {
   std::vector<std::string> prefixes{
       "ANYACCEL_",       "DS_",        "OMP_",       "KMP_",
@@ -186,7 +187,7 @@ Json machine() {
           {"nodes", nodes_json(machine)}};
 }
 
-/// What ranks on one node exchange data through.
+/// The shared memory through which ranks on one host exchange data.
 Json shared_memory() {
   constexpr const char* kPath = "/dev/shm";
   Json out{{"path", kPath}, {"total", nullptr}, {"free", nullptr}};
@@ -208,7 +209,7 @@ Json op_builders(const Accelerator& accelerator) {
   return out;
 }
 
-/// Null when none can be chosen; `detection()` then has the reason.
+/// Returns null if no accelerator can be selected; `detection()` then has the reason.
 Accelerator* try_accelerator() {
   try {
     return &get_accelerator();

@@ -1,4 +1,4 @@
-// What `anyaccel report` says: one document, printed as JSON or as text.
+// The report of `anyaccel report`: one document, printed as JSON or as text.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,15 +6,14 @@
 
 namespace anyaccel::cli {
 
-/// Keys in the order in which they are shown.
+/// JSON that keeps the order of keys.
 using Json = nlohmann::ordered_json;
 
-/// Asks the accelerator, its devices and the operating system. Never throws for what they refuse:
-/// that value is null and the reason is added to "problems". Sizes are bytes; a limit that is not
-/// set is null.
+/// Queries the accelerator, its devices and the operating system. If a query fails, its value is
+/// null and the reason is added to "problems". Sizes are in bytes; a limit that is not set is null.
 Json collect_report();
 
-/// Lays the document out in lines of at most `width` columns (words longer than that stay whole).
+/// Formats the document in lines of at most `width` columns. Longer words are not split.
 std::string report_text(const Json& report, std::size_t width);
 
 }  // namespace anyaccel::cli

@@ -69,7 +69,7 @@ std::string bytes(const Json& value, const char* otherwise = "unknown") {
   return text.data();
 }
 
-/// "1 core", "2 cores".
+/// Returns a count with its noun: "1 core", "2 cores".
 std::string counted(const Json& number, const char* noun) {
   return number.dump() + " " + noun + (number == 1 ? "" : "s");
 }
@@ -103,7 +103,8 @@ void devices(Page& page, const Json& report) {
   page.table(rows);
 }
 
-/// One table for all devices when they agree, which they nearly always do.
+/// Prints one table for all devices with the data types of the first one, and one for each device
+/// that differs.
 void dtypes(Page& page, const Json& report) {
   const Json& list = report["devices"];
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -126,14 +127,14 @@ void chosen(Page& page, const Json& report) {
   if (report.contains("devices")) {
     rows.push_back({"communication", text_or(report, "communication_backend", "unknown")});
     if (const auto why = text_or(report, "communication_backend_reason", ""); !why.empty())
-      rows.push_back({"why that", why});
+      rows.push_back({"because", why});
     rows.push_back({"compilation", text_or(report, "compile_backend", "unknown")});
   }
   page.table(rows, "");
 }
 
 void backends(Page& page, const Json& report) {
-  page.title("Backends, in the order in which they are asked");
+  page.title("Backends, in order of detection");
   std::vector<Row> rows{{"", "name", "verdict", "devices", "reason"}};
   for (const Json& backend : report["backends"])
     rows.push_back({backend["name"] == report["accelerator"] ? "*" : "", backend["name"],
@@ -196,7 +197,7 @@ void environment(Page& page, const Json& report) {
   std::vector<Row> rows;
   for (const auto& [name, value] : report["environment"].items())
     rows.push_back({name, value.get<std::string>()});
-  if (rows.empty()) rows.push_back({"no variable that matters is set"});
+  if (rows.empty()) rows.push_back({"no relevant variable is set"});
   page.table(rows);
 }
 
