@@ -99,8 +99,8 @@ std::vector<std::string> parse_words(std::string_view text) {
   return out;
 }
 
-Place place_of(Runner runner,
-               const std::function<std::optional<std::string>(const char*)>& variable) {
+RankPlace place_of(Runner runner,
+                   const std::function<std::optional<std::string>(const char*)>& variable) {
   const auto number = [&](const char* name) {
     const auto text = variable(name);
     int value = -1;
@@ -116,8 +116,8 @@ Place place_of(Runner runner,
     if (names.runner != runner) continue;
     if (first == nullptr) first = names.rank;
     if (!variable(names.rank)) continue;
-    Place place{number(names.rank), number(names.world_size), number(names.local_rank),
-                std::nullopt};
+    RankPlace place{number(names.rank), number(names.world_size), number(names.local_rank),
+                    std::nullopt};
     if (names.local_size != nullptr) place.local_size = number(names.local_size);
     return place;
   }
@@ -125,7 +125,7 @@ Place place_of(Runner runner,
   return {};
 }
 
-std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner runner) {
+std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runner runner) {
   int first = 0, size = 0;
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < hosts.size(); ++i) {

@@ -25,7 +25,7 @@ std::string format_words(const std::vector<std::string>& words);
 std::vector<std::string> parse_words(std::string_view text);
 
 /// Place that a runner has assigned to a process.
-struct Place {
+struct RankPlace {
   int rank = 0;
   int world_size = 0;
   int local_rank = 0;
@@ -33,12 +33,12 @@ struct Place {
 };
 
 /// Reads the runner's variables. Throws `unavailable` if they are missing.
-Place place_of(Runner runner,
-               const std::function<std::optional<std::string>(const char*)>& variable);
+RankPlace place_of(Runner runner,
+                   const std::function<std::optional<std::string>(const char*)>& variable);
 
 /// Returns the index of the host that has this rank in the plan, where ranks are numbered host by
 /// host. Throws `invalid_argument` if the runner put the process elsewhere.
-std::size_t host_of(const std::vector<Host>& hosts, const Place& place, Runner runner);
+std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runner runner);
 
 /// Reads the options of this agent from its environment. Also sets the variables that its rank gets
 /// and changes to the launcher's folder. Throws the errors of the functions above, and `not_found`

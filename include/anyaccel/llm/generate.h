@@ -139,7 +139,7 @@ struct BatchResult {
 ///
 /// Prompt i uses the seed `options.sampling.seed` + i, so its text does not depend on the other
 /// prompts, except through the rounding of logits in passes with more rows. With the op
-/// `inference_decode`, rows have the same bits in passes of up to ops::max_decode_rows rows.
+/// `inference_decode`, logits have the same bits alone and in a batch.
 ///
 /// Throws `invalid_argument` for options out of range. Errors of a prompt are reported in its
 /// result.
