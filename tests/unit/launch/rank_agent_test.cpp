@@ -49,14 +49,14 @@ TEST(JobWords, ArriveWhole) {
     EXPECT_THAT(refusal([&] { parse_words(wrong); }), HasSubstr("is not a job"));
 }
 
-Place place(Runner runner, const std::map<std::string, std::string>& variables) {
+RankPlace place(Runner runner, const std::map<std::string, std::string>& variables) {
   return place_of(runner, [&](const char* name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
   });
 }
 
-void expect_place(const Place& place, int rank, int world, int local, std::optional<int> of) {
+void expect_place(const RankPlace& place, int rank, int world, int local, std::optional<int> of) {
   EXPECT_EQ(place.rank, rank);
   EXPECT_EQ(place.world_size, world);
   EXPECT_EQ(place.local_rank, local);
@@ -64,7 +64,7 @@ void expect_place(const Place& place, int rank, int world, int local, std::optio
 }
 
 // Fails if a rank started by one of these runners mistakes itself for another rank.
-TEST(Place, IsReadFromEachRunnersVariables) {
+TEST(RankPlace, IsReadFromEachRunnersVariables) {
   expect_place(place(Runner::openmpi, {{"OMPI_COMM_WORLD_RANK", "3"},
                                        {"OMPI_COMM_WORLD_SIZE", "4"},
                                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
@@ -93,7 +93,7 @@ TEST(Place, IsReadFromEachRunnersVariables) {
 }
 
 // Fails if an agent whose environment names no rank, as when started by hand, starts as rank 0.
-TEST(Place, IsNotGuessed) {
+TEST(RankPlace, IsNotGuessed) {
   EXPECT_THAT(refusal([] {
                 place(Runner::mpich, {{"OMPI_COMM_WORLD_RANK", "0"}});
               }),
@@ -116,8 +116,8 @@ TEST(HostOfRank, IsThePlans) {
     EXPECT_EQ(host_of(hosts, {rank, 6, local[rank], std::nullopt}, Runner::slurm),
               static_cast<std::size_t>(host[rank]));
   }
-  for (const Place wrong :
-       {Place{3, 6, 1, 2}, Place{3, 6, 0, 2}, Place{6, 7, 0, 1}, Place{0, 7, 0, 3}})
+  for (const RankPlace wrong :
+       {RankPlace{3, 6, 1, 2}, RankPlace{3, 6, 0, 2}, RankPlace{6, 7, 0, 1}, RankPlace{0, 7, 0, 3}})
     EXPECT_THAT(refusal([&] { host_of(hosts, wrong, Runner::openmpi); }),
                 AllOf(HasSubstr("openmpi placed ranks differently than planned"),
                       HasSubstr("--launcher_args")));
