@@ -19,7 +19,7 @@ using DeviceIndex = int;
 /// Properties of one device. Unknown numbers are -1, unknown strings are empty.
 struct DeviceProperties {
   std::string name;            ///< product name, for example "NVIDIA H200" or the CPU's model name
-  std::string vendor;          ///< manufacturer
+  std::string vendor;          ///< vendor, for example "NVIDIA"
   std::string uuid;            ///< unique id from the driver, for example "GPU-..." or "MIG-..."
   std::string driver_version;  ///< version of the driver or runtime
   std::int64_t total_memory = -1;  ///< in bytes

@@ -31,8 +31,8 @@ class ANYACCEL_API Embedder {
  public:
   /// Read a Hugging Face folder: config.json (model_type bert), model.safetensors (one file or
   /// shards), tokenizer.json, and the files of sentence-transformers: modules.json, the pooling's
-  /// config.json, sentence_bert_config.json and config_sentence_transformers.json. Without the
-  /// latter, the embedding is the mean of all tokens, not normalized.
+  /// config.json, sentence_bert_config.json and config_sentence_transformers.json. Without
+  /// modules.json, the embedding is the mean of all tokens, not normalized.
   ///
   /// `dtype`: dtype of the computation. Throws `not_found`, `io`, `corrupt` with the file and the
   /// key or tensor, or `unsupported` with the family, pooling, module or option.

@@ -27,7 +27,8 @@ namespace anyaccel::ops {
 /// - block: size of a block, a multiple of 16 from 16 to 128.
 /// - different_layout_per_head: let heads have different layouts, if the class has random or
 ///   variable patterns.
-/// - attention: "bidirectional" or "unidirectional". With the latter, windows, sliding windows and
+/// - attention: "bidirectional" or "unidirectional". With "unidirectional", windows, sliding
+/// windows and
 ///   single global blocks end at the query's own block, in which it attends to all keys. As in
 ///   DeepSpeed, ranges of several global blocks and the random blocks of `Variable` may lie after
 ///   it; use an attention mask to hide them.

@@ -29,7 +29,7 @@ struct Traits {
   /// torch's device type, for example "cuda". A name that torch does not have means PrivateUse1,
   /// renamed to it.
   std::string device_type;
-  std::string vendor;  ///< manufacturer of the devices; empty if it differs by device
+  std::string vendor;  ///< vendor of the devices; empty if it differs by device
   /// Default of communication_backend_name().
   std::string communication_backend;
   /// Default of get_compile_backend().

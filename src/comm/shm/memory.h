@@ -30,7 +30,7 @@ class Memory {
 
   void* data() const noexcept { return data_; }
   std::size_t size() const noexcept { return bytes_; }
-  /// Path by which other processes on the node open the memory.
+  /// Path with which other processes on the node open the memory.
   const std::string& path() const noexcept { return path_; }
   /// Removes the file name. The memory itself stays valid.
   void remove_name() noexcept;

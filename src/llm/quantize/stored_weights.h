@@ -35,8 +35,8 @@ class StoredWeights {
   // Returns the number of inputs that share a scale; 0 for floats, or if those inputs are not
   // adjacent. Reads no values.
 
-  /// Inputs that share a scale; 0 where they are no neighbours, or the weight is floats. Reads no
-  /// value.
+  /// Inputs that share a scale; 0 if they are not adjacent, or the weight is floating-point. Reads
+  /// no value.
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;
