@@ -17,7 +17,7 @@ std::string loader_reason() {
 
 DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool global)
     : stays_(unload == Unload::never), name_(name) {
-  // dlopen("") would give the program itself.
+  // dlopen("") would return the program itself.
   if (name.empty())
     throw Error(ErrorCode::invalid_argument, "DynamicLibrary",
                 {.what = "the name of a library is empty"});

@@ -39,7 +39,7 @@ const char* machine_name(unsigned machine) {
   }
 }
 
-/// The machine of this program, from its own code: there is no constant for "mine".
+/// ELF machine of this program; <elf.h> does not define it.
 unsigned own_machine() {
 #if defined(__x86_64__)
   return EM_X86_64;

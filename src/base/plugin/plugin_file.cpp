@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Texts end up in messages and reports.
+/// Values are printed in messages and reports.
 bool is_printable(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -67,7 +67,7 @@ bool flag_of(const PluginLine& line) {
   return false;
 }
 
-/// `NAME | value | why`.
+/// Parses `NAME | value | reason`.
 sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   const auto first = line.value.find('|');
   const auto second = first == std::string::npos ? first : line.value.find('|', first + 1);
@@ -83,7 +83,7 @@ sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   return out;
 }
 
-/// Below the root and nowhere else.
+/// Returns a path that stays below the root.
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
     fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
@@ -165,7 +165,7 @@ bool is_list(const std::string& key) {
          key == "start_environment";
 }
 
-/// Two values for one key: which one counts would be a guess.
+/// Rejects duplicate keys, because the choice between their values would be arbitrary.
 void check_unique_keys(const std::vector<PluginLine>& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
