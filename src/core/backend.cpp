@@ -1,4 +1,4 @@
-// Defaults of the optional functions of a backend.
+// Default implementations of a backend's optional functions.
 #include "anyaccel/sdk/backend.h"
 
 #include <ATen/record_function.h>

@@ -23,13 +23,13 @@ constexpr const char* kWhere = "get_accelerator";
 constexpr const char* kSetByProgram = "set by set_accelerator()";
 
 struct Chosen {
-  std::recursive_mutex mutex;  // a backend's creation may ask what is registered
+  std::recursive_mutex mutex;  // a backend's create function may query the registry
   bool choosing = false;
   Detection detection;
 };
 
 Chosen& state() {
-  static auto* instance = new Chosen;  // never destroyed, as the accelerators
+  static auto* instance = new Chosen;  // never destroyed, like the accelerators
   return *instance;
 }
 
@@ -61,7 +61,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
                        refused_plugins()});
 }
 
-/// Throws what get_accelerator() throws when a named accelerator cannot run.
+/// Throws get_accelerator()'s error for a named accelerator that cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
@@ -70,7 +70,8 @@ void require_available(const BackendVerdict& verdict, const char* where) {
        .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
 }
 
-/// Probes all; fills everything but the choice. Plugins that nobody asks for are not opened.
+/// Probes all backends and fills in everything except the choice. Does not open plugins if
+/// DS_ACCELERATOR names another accelerator.
 Detection probe_all(const std::vector<BackendEntry>& entries) {
   const auto named = env("DS_ACCELERATOR");
   Detection detection;
@@ -85,7 +86,7 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
   return detection;
 }
 
-/// Which entry is to be used. Throws as get_accelerator() does.
+/// Returns the index of the entry to use. Throws as get_accelerator() does.
 std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detection) {
   if (const auto named = env("DS_ACCELERATOR")) {
     const auto index =
@@ -125,8 +126,8 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
   return backend;
 }
 
-/// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of
-/// `Chosen` held.
+/// Accelerators are never destroyed, so that references to earlier ones stay valid. The caller
+/// holds the lock of `Chosen`.
 Accelerator& keep(std::shared_ptr<sdk::Backend> backend) {
   static auto& all = *new std::vector<Accelerator*>();
   all.reserve(all.size() + 1);
@@ -140,8 +141,8 @@ Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
   return accelerator;
 }
 
-/// Chooses and creates; a backend that cannot be created loses its verdict and the next one is
-/// tried.
+/// Chooses a backend and creates it. A backend that cannot be created is marked unavailable, and
+/// the next one is tried.
 Accelerator& choose_locked(Chosen& chosen) {
   const auto entries = registered_entries();
   auto detection = probe_all(entries);
@@ -206,7 +207,7 @@ Detection detection() {
                                                                      : Detection{};
   }();
   if (found.accelerator.empty()) return detect();
-  // A program that set its accelerator before anything was probed.
+  // The program set its accelerator before anything was probed.
   if (found.backends.empty()) found.backends = detect().backends;
   return found;
 }

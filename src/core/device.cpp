@@ -76,7 +76,7 @@ DeviceProperties Accelerator::device_properties(std::optional<DeviceIndex> devic
     auto properties = backend_->properties(index);
     try {
       if (properties.total_memory < 0) properties.total_memory = backend_->memory_info(index).total;
-    } catch (const Error&) {  // stays unknown
+    } catch (const Error&) {  // the size remains unknown
     }
     return properties;
   });
@@ -116,7 +116,7 @@ DeviceGuard::DeviceGuard(Accelerator& accelerator, DeviceIndex index)
 DeviceGuard::~DeviceGuard() {
   try {
     accelerator_.backend().set_device(previous_);
-  } catch (...) {  // a lost device: the next call on it reports
+  } catch (...) {  // a lost device; the next call on it reports the error
   }
 }
 

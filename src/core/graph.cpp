@@ -103,7 +103,7 @@ void GraphCapture::cancel() noexcept {
   open_ = false;
   try {
     graph_.reset();
-  } catch (...) {  // a lost device: the next call on it reports
+  } catch (...) {  // a lost device; the next call on it reports the error
   }
   stream_.reset();
 }

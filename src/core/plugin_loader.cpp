@@ -45,7 +45,7 @@ struct PluginAccess {
             std::filesystem::canonical(found.library).parent_path().string()};
   }
   static LoadedPlugin take(Plugin& plugin) {
-    // After all checks: a plugin that is refused leaves nothing behind.
+    // After all checks, so that a rejected plugin does not register anything.
     for (auto& [class_name, factory] : plugin.op_builders_)
       register_op_builder(plugin.traits_.name, class_name, std::move(factory));
     return {.create = std::move(plugin.create_), .probe = std::move(plugin.probe_)};
@@ -65,11 +65,10 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// What the text file said was checked before the library was opened; here the library itself is
-/// asked, because the two may not belong together.
+/// The text file was checked before the library was opened. This checks the library itself, because
+/// the two files may not belong together.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
-  // What ABI 1 began with. Fields that come later are read only where struct_size says that they
-  // are there.
+  // The fields of ABI 1. Later fields are read only if struct_size includes them.
   constexpr std::size_t kNeeded =
       offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
@@ -93,7 +92,7 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
 }
 
 LoadedPlugin load(const FoundPlugin& found) {
-  // It may register kernels with torch, so it never goes.
+  // Never unload it, because it may register kernels with torch.
   const DynamicLibrary library(found.library.string(), DynamicLibrary::Unload::never);
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
@@ -132,7 +131,7 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));
-    // What load() itself threw there has our prefix and the library's path already.
+    // Errors from load() already have our prefix and the library's path.
     const auto prefix = std::string("[") + kWhere + "] ";
     if (problem.rfind(prefix, 0) == 0)
       throw Error(ErrorCode::unavailable, kWhere, {.what = problem.substr(prefix.size())});

@@ -78,7 +78,7 @@ Random Accelerator::random() { return Random(*this); }
 
 void Random::manual_seed(std::uint64_t value) const {
   anyaccel::seed(host(), value);
-  // Seeding must not start a device; when it starts, it starts with this seed.
+  // Seeding must not start a device. A device that starts later uses this seed.
   accelerator_->lazy_call(
       [accelerator = accelerator_, value] { accelerator->manual_seed_all(value); });
 }

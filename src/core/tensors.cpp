@@ -1,4 +1,4 @@
-// Tensors from values.
+// Creates tensors from values.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
