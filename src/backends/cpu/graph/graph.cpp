@@ -63,7 +63,7 @@ class CpuGraph final : public sdk::GraphImpl {
   GraphPool pool() const override { return pool_; }
 
  private:
-  // Memory that the steps work on; they hold it, and their addresses must not change.
+  // Memory that the steps use. The steps keep it alive, and its address must not change.
   struct Pin {
     const c10::StorageImpl* storage;
     const void* data;
