@@ -6,7 +6,7 @@ namespace anyaccel::sdk {
 
 namespace {
 
-using Object = void*;  // PyObject*, never looked into
+using Object = void*;  // PyObject*, opaque here
 
 /// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process
 /// itself.
@@ -47,7 +47,7 @@ class Call {
   explicit Call(const Python& python) : python_(python), state_(python.gil_ensure()) {}
   ~Call() {
     python_.clear_error();
-    for (Object object : {result_, function_, module_}) python_.decrement(object);  // takes null
+    for (Object object : {result_, function_, module_}) python_.decrement(object);  // accepts null
     python_.gil_release(state_);
   }
   Call(const Call&) = delete;
