@@ -143,7 +143,7 @@ std::vector<PhysicalDevice> Nvml::machine() const {
   std::vector<PhysicalDevice> devices;
   for (unsigned i = 0; i < count; ++i) {
     NvmlHandle device = nullptr;
-    // A device that the container must not open still has an index.
+    // A device that the container cannot open still has an index.
     if (nvml_.nvmlDeviceGetHandleByIndex_v2(i, &device) != kNvmlSuccess) {
       devices.push_back({.uuid = {}, .mig = false});
       continue;
