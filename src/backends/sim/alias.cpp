@@ -14,7 +14,7 @@ at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRe
       c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
       c10::DataPtr(memory_map.alias(storage.data()), c10::Device(c10::kCPU)),
       c10::GetCPUAllocator(),
-      // Some kernels resize their result while they work.
+      // Some kernels resize their result while they run.
       /*resizable=*/true);
   auto result = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(host)), c10::DispatchKeySet(c10::DispatchKey::CPU), from->dtype());

@@ -58,7 +58,7 @@ void Device::raise() {
   std::string text;
   {
     const std::lock_guard lock(mutex_);
-    if (!failed_) return;  // another thread was told meanwhile
+    if (!failed_) return;  // another thread has reported it in the meantime
     text = std::move(failure_);
     failed_ = false;
   }

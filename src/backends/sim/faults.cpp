@@ -113,7 +113,7 @@ LaunchFault FaultCounter::launch(const char* op) {
   LaunchFault result;
   const char* colons = std::strstr(op, "::");
   const std::string_view full = colons == nullptr ? op : colons + 2;
-  const auto name = full.substr(0, full.find('.'));  // "fill_" is each overload of it
+  const auto name = full.substr(0, full.find('.'));  // "fill_" matches all its overloads
   for (auto& watched : watched_) {
     const auto& fault = watched->fault;
     if (fault.kind == FaultKind::alloc ||

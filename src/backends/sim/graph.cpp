@@ -17,8 +17,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Captures in progress, to tell a live one from one that is over; and how many graphs use each
-/// pool.
+/// The captures in progress, and the number of graphs that use each pool.
 struct Shared {
   HeldAtFork mutex{ForkOrder::outer};
   std::set<const void*> captures;
@@ -149,8 +148,8 @@ void SimGraph::replay() {
 void SimGraph::reset() noexcept {
   capture_.reset();
   if (work_ != nullptr && device_ != nullptr) {
-    // A queued replay shares the work, but memory that it writes must not be given away before it
-    // is done.
+    // A queued replay keeps the work alive, but the memory that it writes must not be reused before
+    // it is done.
     for (const auto& stream : device_->streams)
       if (stream->capture() == nullptr) stream->wait(stream->last());
   }

@@ -1,4 +1,4 @@
-// Registers the simulated device with torch, once in a process.
+// Registers the simulated device with torch, once per process.
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/TensorOptions.h>
@@ -34,7 +34,8 @@ State& state() {
   return *instance;
 }
 
-/// Whether this LibTorch has devices of a type of its own; PrivateUse1's may stand beside them.
+/// True if this LibTorch has devices of another accelerator type. PrivateUse1 does not count,
+/// because torch allows it next to another type.
 bool another_accelerator(c10::DeviceType type) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto other = static_cast<c10::DeviceType>(i);
@@ -45,7 +46,7 @@ bool another_accelerator(c10::DeviceType type) {
   return false;
 }
 
-/// The type of that name, or PrivateUse1 with the name from now on.
+/// Returns the type of that name, or PrivateUse1, which is renamed to it.
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
@@ -82,7 +83,8 @@ void fill_runtime(const Options& options) {
   target.key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(target.type));
   target.keys = c10::DispatchKeySet(target.key);
   target.dtype_bits = dtype_bits(options);
-  // Addresses cost nothing; segments of many sizes need room to find places.
+  // Addresses cost nothing, and segments of many sizes fragment the range, so reserve twice the
+  // memory.
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
@@ -179,7 +181,7 @@ void install(const Options& given) {
   fill_runtime(options);
   register_all();
   checking::start_checks();
-  // Workers end before the kernels' own state is torn down.
+  // Workers must end before the state of torch's kernels is destroyed.
   std::atexit([] { stop_streams(); });
   now.failed = false;
   now.installed.store(true, std::memory_order_release);

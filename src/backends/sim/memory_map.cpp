@@ -35,7 +35,7 @@ void reserve_memory(int devices, std::size_t slice) {
     ::munmap(base, bytes);
     throw;
   }
-  // Core dumps would hold the whole range.
+  // Exclude the range from core dumps.
   ::madvise(alias, bytes, MADV_DONTDUMP);
   memory_map = {.base = base, .slice = slice, .devices = devices, .delta = alias - base};
 }

@@ -29,7 +29,7 @@ struct Amount {
   std::string unit;
 };
 
-/// "12.5GiB" as 12.5 and "GiB"; nothing when it does not begin with a number.
+/// Parses "12.5GiB" as 12.5 and "GiB"; nullopt if the text does not begin with a number.
 std::optional<Amount> read_amount(const std::string& text) {
   Amount amount;
   const char* end = text.data() + text.size();
@@ -53,7 +53,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
 }
 
-/// One name of each type is torch's own ("Float"); the others are those of Python.
+/// Parses Python's names of torch's types, and short forms such as "fp32".
 std::optional<c10::ScalarType> read_dtype(const std::string& name) {
   static const std::pair<const char*, c10::ScalarType> kNames[] = {
       {"float32", c10::kFloat},

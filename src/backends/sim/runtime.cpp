@@ -62,8 +62,8 @@ c10::Stream to_torch(const SimStream& stream) {
 }
 
 void stop_streams() noexcept {
-  // An event of one device may hold up another's stream: all end their work before the first thread
-  // is joined.
+  // A stream may wait for an event of another device, so all streams must finish their work before
+  // the first thread is joined.
   for (const auto& device : runtime().devices)
     for (const auto& stream : device->streams) stream->wait(stream->last());
   for (const auto& device : runtime().devices)

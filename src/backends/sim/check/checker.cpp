@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kStreamsOfDevice = 1 + 2 * Device::kPooled;
 
-// Numbers need not be dense: clocks are as long as the highest one in use.
+// Identifiers need not be dense. The size of a clock depends on the highest identifier in use.
 StreamId id_of(const SimStream& stream) {
   return stream.device().index * kStreamsOfDevice + stream.id();
 }
@@ -34,7 +34,7 @@ std::string stream_text(StreamId id) {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// Where an operand's bytes are; nothing for those without any.
+/// Returns the memory of an operand; nullopt if it has no bytes.
 std::optional<Touch> touch_of(const Operand& operand) {
   if (operand.address == nullptr || operand.bytes == 0) return std::nullopt;
   Touch touch{.storage = number(operand.address),
@@ -125,7 +125,7 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
     if (device == stream.device().index) here = true;
     if (device >= 0 && device != stream.device().index) elsewhere = device;
   }
-  // A copy between devices has its source here.
+  // A copy between devices has its source on this device.
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +
@@ -242,7 +242,7 @@ void Checker::on_device_synchronize(int device) {
 }
 
 void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
-  // Captured copies run at a replay; memory of others has one view only.
+  // Captured copies run at a replay. Memory of other allocators has only one view.
   if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address)
     return;
   const auto touch = touch_of(host);
@@ -259,7 +259,7 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
   const bool whole =
       region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
-  // Another thread may have waited for it between its launch and now.
+  // Another thread may have waited for the copy since its launch.
   if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
 }
 
@@ -299,7 +299,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     report(std::move(problem));
     return false;
   }
-  // Without a copy another thread has opened it between.
+  // If there is no copy, another thread has opened the pages in the meantime.
   if (const auto copy = views_.touched(address, writes)) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);
@@ -339,7 +339,7 @@ Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
 void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
-  // Never destroyed: work of other threads may end after static destruction began.
+  // Never destroyed, because work of other threads may end after static destruction has begun.
   auto* one =
       new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
   one->keep_locks_free_in_forks();
