@@ -8,8 +8,8 @@ const sdk::Traits& traits() {
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
       .vendor = "Apple",
-      .communication_backend =
-          "staged",  // torch's gloo only accepts host tensors, and there is no vendor's library
+      .communication_backend = "staged",  // torch's gloo only accepts host tensors, and Apple has
+                                          // no communication library
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .synchronized =

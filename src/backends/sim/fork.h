@@ -1,5 +1,5 @@
 // Makes fork() safe next to other threads. Otherwise, a lock that another thread holds would stay
-// locked in the child for ever.
+// locked in the child.
 #pragma once
 
 #include <mutex>
