@@ -83,7 +83,7 @@ void finish_file_group(const fs::path& folder) {
       throw Error(ErrorCode::corrupt, "finish_save",
                   {.what = path.string() + " is not the note of an unfinished save",
                    .got = quoted_text(aside),
-                   .hint = "remove it"});
+                   .hint = "remove the file"});
     }
     moves.emplace_back(folder / aside, folder / name);
   }
@@ -92,7 +92,7 @@ void finish_file_group(const fs::path& folder) {
     if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
       throw Error(ErrorCode::io, "finish_save",
                   {.what = "the last save into " + folder.string() +
-                           " was cut off and cannot be finished: " + std::strerror(errno),
+                           " was interrupted and cannot be completed: " + std::strerror(errno),
                    .hint = "make the folder writable"});
     }
   }

@@ -17,7 +17,7 @@ namespace {
 
 [[noreturn]] void missing(const char* file) {
   throw Error(ErrorCode::unavailable, "process memory",
-              {.what = std::string(file) + " does not tell it"});
+              {.what = std::string(file) + " does not report it"});
 }
 
 /// Returns a value of /proc/self/status, converted from kilobytes to bytes.

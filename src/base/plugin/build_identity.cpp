@@ -19,7 +19,7 @@ void compare(std::string& out, const char* what, const std::string& theirs,
              const std::string& ours) {
   if (theirs == ours) return;
   out.append(out.empty() ? "" : "; ").append("it was built ").append(what).append(" ");
-  out.append(theirs.empty() ? "(not said)" : theirs)
+  out.append(theirs.empty() ? "(unknown)" : theirs)
       .append(", this AnyAccel ")
       .append(what)
       .append(" ")
@@ -51,7 +51,7 @@ std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& 
   compare_minor(out, "with LibTorch", plugin.libtorch, ours.libtorch);
   compare(out, "for the compiler ABI", plugin.compiler_abi, ours.compiler_abi);
   compare(out, "with the sanitizer", plugin.sanitizer, ours.sanitizer);
-  if (!out.empty()) out += "; build the plugin again with this AnyAccel's package";
+  if (!out.empty()) out += "; rebuild the plugin with this AnyAccel's package";
   return out;
 }
 

@@ -25,7 +25,7 @@ std::string text_file_problem(const fs::path& path) {
   if (auto problem = trust_problem(path, TrustedKind::file); !problem.empty()) return problem;
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && info.st_size > kMaxTextBytes)
-    return quoted_text(path.native()) + " is too long for a plugin's text file";
+    return quoted_text(path.native()) + " is too large for a plugin's text file";
   return {};
 }
 
@@ -39,7 +39,7 @@ void examine(FoundPlugin& plugin) {
   plugin.library = plugin.file.parent_path() / file.library;
   if (is_reserved_name(file.name))
     return reject("the name '" + file.name +
-                  "' is AnyAccel's own or torch's; give the plugin another one");
+                  "' is reserved for AnyAccel or torch; rename the plugin");
   if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty())
     return reject(problem);
   plugin.described = plugin_traits(file);
@@ -70,8 +70,8 @@ void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
   };
   if (!folder.is_absolute())
     return reject("'" + folder.string() +
-                  "' is relative: what it means depends on where the program was started; " +
-                  "give an absolute path");
+                  "' is a relative path, which depends on the working directory; " +
+                  "use an absolute path");
   std::error_code error;
   if (!where.required && !fs::exists(folder, error)) return;
   if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty())
