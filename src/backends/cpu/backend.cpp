@@ -152,7 +152,7 @@ MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
   const auto amount =
       topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
   if (amount.total == topology::MemoryAmount::unlimited)
-    fail_unsupported("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
+    fail_unsupported("memory_info", "querying memory", "/proc/meminfo cannot be read");
   return {.free = amount.available, .total = amount.total};
 }
 

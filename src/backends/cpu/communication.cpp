@@ -79,7 +79,8 @@ void keep(const fs::path& memo, const std::string& identity, const std::string& 
     write_file_atomically(memo, identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) +
                                     " " + answer + "\n");
   } catch (const std::exception& error) {
-    log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
+    log(LogLevel::debug,
+        std::string("the result of the oneCCL trial is not stored: ") + error.what());
   }
 }
 
@@ -111,16 +112,16 @@ CommunicationChoice choose() {
   if (mode == "off") return gloo("ANYACCEL_CCL is off");
   if (mode != "auto")
     log_once(LogLevel::warning, "ANYACCEL_CCL",
-             "ANYACCEL_CCL=" + mode + " is ignored; want auto or off");
+             "ANYACCEL_CCL=" + mode + " is ignored; expected auto or off");
   const auto* const op = own_op(kBuilder);
   if (op == nullptr) return gloo("this AnyAccel has no op for oneCCL");
   const auto settings = own_settings();
   const auto prefix = build::prefix_of(op->description);
   const auto not_built = [&](const std::string& why) {
     return gloo("the op " + op->description.name + " is not built" +
-                (why.empty() ? "" : " for what is here: " + why) +
-                (prefix.empty() ? "; no oneCCL was found to build it with"
-                                : "; oneCCL is in " + prefix + ": `anyaccel ops build " +
+                (why.empty() ? "" : " for this machine: " + why) +
+                (prefix.empty() ? "; no oneCCL was found for building it"
+                                : "; oneCCL is in " + prefix + ", so run `anyaccel ops build " +
                                       op->description.name + "`"));
   };
   if (!may_be_built(*op, settings)) return not_built({});
@@ -131,7 +132,8 @@ CommunicationChoice choose() {
   try {
     cache.prepare();
   } catch (const Error& error) {
-    log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
+    log(LogLevel::debug,
+        std::string("the result of the oneCCL trial is not stored: ") + error.what());
   }
   const auto& library = found->held.library;
   const auto identity = found->held.manifest.sha256 + "\n" + ccl_identity(library);

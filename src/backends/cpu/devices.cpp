@@ -64,13 +64,13 @@ DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
 
 sdk::Probe probe() noexcept try {
   if (const auto size = local_size_from_environment())
-    return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
+    return {*size, "LOCAL_SIZE is " + std::to_string(*size)};
   const auto& machine = topology::this_machine();
   const int count = static_cast<int>(cpu_devices(machine, std::nullopt).size());
   return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") +
                      " with cores, " + std::to_string(machine.cores.size()) + " cores in all"};
 } catch (const std::exception& error) {
-  return {1, std::string("the topology cannot be read, so it is one device: ") + error.what()};
+  return {1, std::string("the topology cannot be read, so there is one device: ") + error.what()};
 }
 
 }  // namespace anyaccel::backends::cpu

@@ -61,7 +61,8 @@ std::optional<std::string> CudaBackend::uuid(DeviceIndex index) const {
     if (static_cast<std::size_t>(index) < uuids.size())
       return uuids[static_cast<std::size_t>(index)];
   } catch (const Error& error) {
-    log_once(LogLevel::info, "nvml", std::string("NVML cannot name the devices: ") + error.what());
+    log_once(LogLevel::info, "nvml",
+             std::string("NVML cannot identify the devices: ") + error.what());
   }
   return std::nullopt;
 }
@@ -122,7 +123,7 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
               .total = static_cast<std::int64_t>(memory.total)};
     } catch (const Error& error) {
       log_once(LogLevel::info, "nvml memory",
-               std::string("NVML does not tell free memory: ") + error.what());
+               std::string("NVML does not report free memory: ") + error.what());
     }
   }
   return TorchBackend::memory_info(index);
@@ -137,7 +138,7 @@ bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
-              {.what = "the CUDA driver refused",
+              {.what = "the CUDA driver rejected the request",
                .got = reason,
                .want = "host memory that is not registered yet"});
 }
@@ -145,9 +146,10 @@ bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
 void CudaBackend::unregister_host_memory(void* address) {
   const auto reason = driver_unregister_host(address);
   if (!reason.empty())
-    throw Error(
-        ErrorCode::device_error, "unregister_host_memory",
-        {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
+    throw Error(ErrorCode::device_error, "unregister_host_memory",
+                {.what = "the CUDA driver rejected the request",
+                 .got = reason,
+                 .want = "memory that was registered"});
 }
 
 // Up to torch 2.13, CUDA's graphs are not in torch's registry of graphs. Those of a simulated

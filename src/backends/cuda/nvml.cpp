@@ -29,7 +29,7 @@ std::string result_name(int result) {
     case 13: return "this NVML lacks the function";
     case 15: return "the GPU is lost";
     case 17: return "the operating system blocks the device";
-    case 18: return "driver and library are of different versions";
+    case 18: return "driver and library have different versions";
     default: return "NVML error " + std::to_string(result);
   }
 }
@@ -90,7 +90,7 @@ void Nvml::open(const std::string& library) {
 #undef ANYACCEL_NVML_FIND
   if (!reason_.empty()) return;
   if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
-    reason_ = "NVML cannot start: " + result_name(result);
+    reason_ = "NVML cannot be initialized: " + result_name(result);
   started_in_ = getpid();
 }
 
@@ -223,12 +223,12 @@ sdk::Probe probe_devices() noexcept {
     const auto count = static_cast<int>(nvml.visible_uuids().size());
     const auto value = visible_value();
     if (!value) {
-      if (count == 0) return {.device_count = 0, .reason = "NVML knows no device that can be used"};
+      if (count == 0) return {.device_count = 0, .reason = "NVML reports no usable device"};
       return {.device_count = count, .reason = "NVML"};
     }
     return {.device_count = count,
-            .reason = "NVML, of whose " + std::to_string(present) + " CUDA_VISIBLE_DEVICES=" +
-                      std::string(*value) + " leaves " + std::to_string(count)};
+            .reason = "NVML; CUDA_VISIBLE_DEVICES=" + std::string(*value) + " selects " +
+                      std::to_string(count) + " of " + std::to_string(present)};
   } catch (const std::exception& error) {
     return {.device_count = 0, .reason = error.what()};
   }

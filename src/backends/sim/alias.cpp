@@ -40,8 +40,8 @@ Operand operand(const at::Tensor& tensor, bool written) {
 
 void check_dtype(c10::ScalarType dtype) {
   TORCH_CHECK_TYPE((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U,
-                   "[sim] the device has no type ", dtype,
-                   ": SIM_DTYPES leaves it out; convert to one that it has");
+                   "[sim] the device does not support the data type ", dtype,
+                   ": SIM_DTYPES excludes it; convert to a supported one");
 }
 
 namespace {

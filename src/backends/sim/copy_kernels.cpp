@@ -88,7 +88,7 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
   }
   TORCH_CHECK(
       stream.capture() == nullptr,
-      "[sim] a copy to the host that waits cannot be captured; use non_blocking and pinned memory");
+      "[sim] a blocking copy to the host cannot be captured; use non_blocking and pinned memory");
   launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to,
               alias(from));
   drain(stream, kCopy);

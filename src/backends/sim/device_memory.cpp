@@ -186,9 +186,9 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   const auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   const auto used = static_cast<std::size_t>(stats_.allocated_bytes[0].current);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
-                   why, "; tried to allocate ", in_mib(bytes), ", of ", in_mib(limit_), " are ",
-                   in_mib(limit_ - held), " free, ", in_mib(used), " used by tensors and ",
-                   in_mib(held - used), " held in the cache; use less memory, or set SIM_MEMORY");
+                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(limit_), ", ",
+                   in_mib(limit_ - held), " are free, ", in_mib(used), " are used by tensors and ",
+                   in_mib(held - used), " are cached; use less memory, or raise SIM_MEMORY");
 }
 
 void DeviceMemory::free(Block* block) noexcept {

@@ -78,14 +78,13 @@ class OpTask final : public Task {
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (info_.returned[i] < 0) fresh.push_back(stack[i]);
     const auto values = flattened(fresh);
-    TORCH_CHECK(values.size() == copies_.size(), "gave ", values.size(),
-                " results where there were ", copies_.size(),
-                " before with arguments of the same shapes");
+    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results instead of ",
+                copies_.size(), " as before with arguments of the same shapes");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!copies_[i].defined() || !values[i].defined()) continue;
-      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "gave a result of shape ",
-                  values[i].sizes(), " where it was ", copies_[i].sizes(),
-                  " before with arguments of the same shapes");
+      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "returned a result of shape ",
+                  values[i].sizes(), " instead of ", copies_[i].sizes(),
+                  " as before with arguments of the same shapes");
       copies_[i].copy_(values[i]);
     }
   }
@@ -291,10 +290,10 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
 Geometry geometry_without_data(const Call& call) {
   const auto& info = call.info();
   TORCH_CHECK(!info.waits && call.known_by_key(), "[sim] ", info.name,
-              " cannot be captured: the host has to wait for its values");
-  TORCH_CHECK(
-      info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
-      " cannot be captured before it ran with these shapes; run the work once before the capture");
+              " cannot be captured: the host must wait for its values");
+  TORCH_CHECK(info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
+              " cannot be captured before it has run with these shapes; run the work once before "
+              "the capture");
   Geometry geometry;
   std::vector<at::Tensor> metas;
   auto stack = call.meta_arguments(metas);
@@ -346,7 +345,7 @@ void run_view(const Call& call, Stack* stack, std::size_t arguments) {
 
 void drain(SimStream& stream, const char* op) {
   TORCH_CHECK(stream.capture() == nullptr, "[sim] ", op,
-              " cannot be captured: the host has to wait for its values");
+              " cannot be captured: the host must wait for its values");
   synchronize(stream);
 }
 

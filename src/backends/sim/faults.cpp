@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& text) {
   throw Error(ErrorCode::invalid_argument, "SIM_FAULTS",
-              {.what = "not a fault",
+              {.what = "invalid fault",
                .got = quoted_text(text),
                .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN "
                        "@N, @N+ or %P, such as "

@@ -52,7 +52,7 @@ struct SimHooks : Interface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
   c10::Device getDeviceFromPtr(void* address) const override {
     const int index = memory_map.device_of(address);
-    TORCH_CHECK(index >= 0, "[sim] the address is in no device's memory");
+    TORCH_CHECK(index >= 0, "[sim] the address is not in device memory");
     return runtime().device(index);
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
@@ -147,10 +147,11 @@ std::function<void()> hooks_of(c10::DeviceType type) {
   for (const auto& [name, put] : known)
     if (key == name)
       return [put = put, key] { put(key); };  // clang 14 cannot capture structured bindings
-  throw Error(ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
-              {.what = "torch has no hooks for this device type, so nothing can stand in for it",
-               .got = "'" + c10::DeviceTypeName(type, true) + "'",
-               .want = "a backend of this build, or another name, which becomes PrivateUse1's"});
+  throw Error(
+      ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
+      {.what = "torch has no hooks for this device type, so the simulator cannot stand in for it",
+       .got = "'" + c10::DeviceTypeName(type, true) + "'",
+       .want = "a backend of this build, or a new name, to which PrivateUse1 is renamed"});
 }
 
 }  // namespace

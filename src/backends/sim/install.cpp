@@ -51,24 +51,24 @@ c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process has devices of this type already, so "
-                         "nothing can stand in for it",
+                {.what = "the LibTorch of this process already has devices of this type, so the "
+                         "simulator cannot stand in for it",
                  .got = quoted_text(name),
                  .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
   if (known == c10::DeviceType::PrivateUse1) return *known;
   if (known) need_hooks(*known);
   if (known && another_accelerator(*known))
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process is built for another accelerator, and its "
-                         "autograd takes one at most",
+                {.what = "the LibTorch of this process is built for another accelerator, and "
+                         "autograd supports only one",
                  .got = quoted_text(name),
-                 .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
+                 .hint = "use a CPU-only LibTorch, or a name that is not one of torch's types"});
   if (known) return *known;
   try {
     c10::register_privateuse1_backend(name);
   } catch (const c10::Error& error) {
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "torch's place for a device type of another name is taken: " +
+                {.what = "torch's PrivateUse1 type already has another name: " +
                          std::string(error.what_without_backtrace()),
                  .got = quoted_text(name),
                  .hint = "a process can hold one such type; use another process"});
@@ -171,12 +171,12 @@ void install(const Options& given) {
   if (now.installed) {
     if (runtime().options == options) return;
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "the simulator runs in this process already, with other options",
+                {.what = "the simulator is already running in this process with other options",
                  .hint = "set them before the first use of the device"});
   }
   if (now.failed)
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "an earlier start of the simulator failed halfway"});
+                {.what = "an earlier start of the simulator in this process failed"});
   now.failed = true;
   fill_runtime(options);
   register_all();

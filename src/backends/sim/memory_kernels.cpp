@@ -63,8 +63,8 @@ const at::Tensor& resize_kernel(const at::Tensor& self, at::IntArrayRef sizes,
 
 at::Tensor& set_geometry(at::Tensor& self, at::Storage source, std::int64_t offset,
                          at::IntArrayRef sizes, at::IntArrayRef strides) {
-  TORCH_CHECK(source.device().type() == runtime().type, "[sim] the storage is in the memory of ",
-              source.device());
+  TORCH_CHECK(source.device().type() == runtime().type,
+              "[sim] the storage is not in device memory, but on ", source.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(std::move(source));
   impl->set_storage_offset(offset);

@@ -110,14 +110,14 @@ double read_microseconds(const char* where, const std::string& text) {
 
 void check(const Options& options) {
   if (options.devices < 1 || options.devices > kMaxDevices)
-    fail("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
+    fail("SIM_DEVICES", "invalid number of devices", std::to_string(options.devices),
          "1 to " + std::to_string(kMaxDevices));
   if (options.memory < kLeastMemory || options.memory > kMaxMemory)
     fail("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
     fail("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
   if (!options.check.empty() && options.check != "report" && options.check != "abort")
-    fail("SIM_CHECK", "no such way to check", options.check, "report, abort, or off");
+    fail("SIM_CHECK", "unknown mode of checking", options.check, "report, abort, or off");
   dtype_bits(options);
   parse_faults(options.faults);
 }
@@ -128,7 +128,7 @@ std::uint64_t dtype_bits(const Options& options) {
   for (const auto& name : options.dtypes) {
     const auto dtype = read_dtype(name);
     if (!dtype)
-      fail("SIM_DTYPES", "no such data type", name,
+      fail("SIM_DTYPES", "unknown data type", name,
            "names of torch's types, such as float32,bfloat16,int64");
     bits |= 1ULL << static_cast<unsigned>(*dtype);
   }

@@ -68,9 +68,9 @@ void let_urgent_first(SimStream& stream) {
 void check_not_forked() {
   TORCH_CHECK(
       !forked.load(std::memory_order_relaxed),
-      "[sim] the simulated device runs in the parent process only; its worker threads do not "
+      "[sim] the simulated device works only in the parent process; its worker threads do not "
       "survive fork(). "
-      "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
+      "Use it only in the child, or start the child with exec (multiprocessing's 'spawn')");
 }
 
 void SimStream::start_locked() {
@@ -211,9 +211,9 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 }
 
 void synchronize(SimStream& stream) {
-  TORCH_CHECK(
-      stream.capture() == nullptr,
-      "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
+  TORCH_CHECK(stream.capture() == nullptr,
+              "[sim] a stream cannot be synchronized while a graph captures it; synchronize after "
+              "capture_end()");
   check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());

@@ -12,7 +12,7 @@ namespace {
 sdk::Probe probe() noexcept {
   try {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
-    return {static_cast<int>(count), "simulated, as SIM_DEVICES says"};
+    return {static_cast<int>(count), "simulated; SIM_DEVICES sets the number"};
   } catch (const std::exception& error) {
     return {0, error.what()};
   }

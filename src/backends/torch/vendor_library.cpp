@@ -51,8 +51,8 @@ std::string open_vendor_library(const Traits& traits, const VendorLibrary& libra
     // Never unload it, because it registers kernels with torch.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))
       return "this LibTorch has no device type '" + traits.device_type +
-             "' and the vendor's library that adds it " + "cannot be opened: " + reason + " (" +
-             library.variable + " may name it)";
+             "', and the vendor's library that adds it cannot be opened: " + reason + "; set " +
+             library.variable + " to its path";
     if (!torch_has(traits))
       return path + " was opened but did not add the device type '" + traits.device_type + "'";
     return {};

@@ -153,7 +153,7 @@ OpKind classify(const OperatorHandle& op) {
         starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
             ? Action::pass
             : Action::fail;
-    kind.reason = "it returns more than tensors";
+    kind.reason = "it returns values that are not tensors";
   } else if (!kind.random) {
     kind.fast = find_fast_maker(toString(op.operator_name()));
     if (!kind.writes) kind.out = find_out(op);

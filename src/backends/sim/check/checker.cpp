@@ -85,22 +85,20 @@ void Checker::report(const Conflict& conflict) {
       problem.kind = Kind::unordered_streams;
       problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
                      " memory that " + problem.before.op + " on " + problem.before.stream + " " +
-                     did(before) + ", and nothing makes the one wait for the other";
+                     did(before) + ", and neither waits for the other";
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
       problem.what = "a tensor was freed while " + problem.before.op + " on " +
-                     problem.before.stream + " may still use it; its memory went back to " +
-                     problem.now.stream + ", whose next work, " + problem.now.op +
-                     ", may be given it";
+                     problem.before.stream + " may still use it; its memory was returned to " +
+                     problem.now.stream + ", whose next work, " + problem.now.op + ", may get it";
       // The tensor in question is the freed one.
       problem.now.shape = problem.before.shape;
       break;
     case Conflict::freed_capture:
       problem.kind = Kind::freed_in_use;
-      problem.what =
-          "the graph runs " + problem.before.op +
-          " on memory that was freed after the capture; another tensor may have it by now";
+      problem.what = "the graph runs " + problem.before.op +
+                     " on memory that was freed after the capture; another tensor may use it now";
       problem.now.shape = problem.before.shape;
       problem.before.stream.clear();
       break;
@@ -129,7 +127,7 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +
-                 " and uses memory of " + device_text(elsewhere) + " alone";
+                 " but uses only memory of " + device_text(elsewhere);
   problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}};
   if (const auto touch = touch_of(info.operands.front()))
     problem.now.shape = shape_text(touch->region);
@@ -284,11 +282,11 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     if (kernel.stream != nullptr) {
       problem.now.op = kernel.op;
       problem.what = std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
-                     " uses an address that is the tensor's and not the kernel's; take it from "
-                     "alias() when it is launched";
+                     " uses the tensor's address instead of the kernel's; get the address from "
+                     "alias() when launching it";
     }
     if (!memory || !memory->live) {
-      problem.what += ", where no tensor is any more";
+      problem.what += ", where there is no tensor any more";
     } else if (memory->last) {
       problem.before = part(*memory->last);
       problem.now.stream = problem.before.stream;
@@ -319,8 +317,8 @@ void Checker::on_refused(const Refusal& refusal) {
                  .shape = refusal.tensors};
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
-    problem.what = refusal.op + " was asked for " + refusal.device +
-                   "; the accelerator of this program is " + device_text(0);
+    problem.what = refusal.op + " was called for " + refusal.device +
+                   ", but the accelerator of this program is " + device_text(0);
   } else {
     problem.kind = Kind::wrong_device;
     problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
