@@ -82,8 +82,8 @@ class OpenOps {
     if (!reason.empty() && found.origin != build::Origin::built) {
       // The library is complete, but was built for another machine: its C library, or a library
       // that it links, differs from the one here.
-      log(LogLevel::warning, op.description.name + " is built again: " +
-                                 found.held.library.string() + " cannot be opened: " + reason);
+      log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
+                                 " cannot be opened: " + reason);
       settings.force = true;
       found.held.use = {};
       found = build::find_or_build(op, settings);
@@ -101,7 +101,7 @@ class OpenOps {
     const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason,
                                                   DynamicLibrary::Unload::never);
     if (library) return {};
-    return reason.empty() ? "the loader says nothing" : reason;
+    return reason.empty() ? "the loader gives no reason" : reason;
   }
 
   ForkSafeMutex mutex_;
@@ -191,7 +191,7 @@ const std::vector<build::Op>& all_own_ops() {
         try {
           out->push_back(build::read_op(file));
         } catch (const Error& error) {
-          log(LogLevel::warning, std::string("an op is left out: ") + error.what());
+          log(LogLevel::warning, std::string("an op is skipped: ") + error.what());
         }
       }
     } catch (const Error& error) {
@@ -236,7 +236,8 @@ sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string&
     auto builder = make(*named);
     const auto can = builder->is_compatible();
     if (can.compatible) return builder;
-    log(LogLevel::debug, named->description.name + " is the one for every backend: " + can.reason);
+    log(LogLevel::debug,
+        named->description.name + ": using the version for all backends: " + can.reason);
     return make(*general);
   };
 }

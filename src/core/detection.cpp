@@ -52,13 +52,15 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
     if (entry.traits.name == name) return entry;
     names.push_back(entry.traits.name);
   }
-  throw Error(ErrorCode::invalid_argument, where,
-              {.what = "no accelerator of this name is registered",
-               .got = quoted_text(name),
-               .want = "one of " + joined(names),
-               .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where "
-                       "ANYACCEL_PLUGIN_PATH says" +
-                       refused_plugins()});
+  throw Error(
+      ErrorCode::invalid_argument, where,
+      {.what = "no accelerator of this name is registered",
+       .got = quoted_text(name),
+       .want = "one of " + joined(names),
+       .hint =
+           "check DS_ACCELERATOR, register the backend first, or put its plugin into a folder of "
+           "ANYACCEL_PLUGIN_PATH" +
+           refused_plugins()});
 }
 
 /// Throws get_accelerator()'s error for a named accelerator that cannot run.
@@ -66,8 +68,9 @@ void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
       ErrorCode::unavailable, where,
-      {.what = "the accelerator '" + verdict.name + "' was named but cannot run: " + verdict.reason,
-       .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
+      {.what =
+           "the accelerator '" + verdict.name + "' was requested but cannot run: " + verdict.reason,
+       .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to use an available accelerator"});
 }
 
 /// Probes all backends and fills in everything except the choice. Does not open plugins if
@@ -79,7 +82,7 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
     if (named && *named != entry.traits.name && is_plugin(entry.traits.name))
       detection.backends.push_back(
           {.name = entry.traits.name,
-           .reason = "a plugin, not asked: DS_ACCELERATOR names " + *named});
+           .reason = "a plugin, not probed because DS_ACCELERATOR is " + *named});
     else
       detection.backends.push_back(probe_backend(entry));
   }
@@ -99,15 +102,14 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (!detection.backends[i].available) continue;
     if (on_host(entries[i].traits) && env_flag("ANYACCEL_STRICT"))
-      throw Error(
-          ErrorCode::unavailable, kWhere,
-          {.what =
-               "ANYACCEL_STRICT forbids falling to the host, and no other accelerator can run: " +
-               all_reasons(detection),
-           .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
+      throw Error(ErrorCode::unavailable, kWhere,
+                  {.what = "ANYACCEL_STRICT forbids falling back to the host, and no other "
+                           "accelerator can run: " +
+                           all_reasons(detection),
+                   .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
     detection.accelerator = entries[i].traits.name;
     detection.reason = "first of " + std::to_string(entries.size()) +
-                       " probed backends that has devices; " + detection.backends[i].reason;
+                       " probed backends with devices; " + detection.backends[i].reason;
     return i;
   }
   throw Error(ErrorCode::unavailable, kWhere,
@@ -122,7 +124,7 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
   auto backend = entry.create();
   if (!backend)
     throw Error(ErrorCode::internal, kWhere,
-                {.what = "the backend's create function gave null", .got = entry.traits.name});
+                {.what = "the backend's create function returned null", .got = entry.traits.name});
   return backend;
 }
 
@@ -175,7 +177,7 @@ Accelerator& choose() {
   if (state.choosing)
     throw Error(ErrorCode::invalid_state, kWhere,
                 {.what = "called by a backend while it is being created",
-                 .hint = "let the backend use its own functions"});
+                 .hint = "call the backend's own functions instead"});
   state.choosing = true;
   struct Reset {
     bool& flag;

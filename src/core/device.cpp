@@ -89,7 +89,7 @@ std::pair<int, int> Accelerator::compute_capability(std::optional<DeviceIndex> d
   if (properties.compute_capability) return *properties.compute_capability;
   throw Error(ErrorCode::unsupported, "compute_capability",
               {.what = "devices of the accelerator '" + name() + "' have no compute capability",
-               .hint = "ask dtype_support() for what they can do"});
+               .hint = "use dtype_support() instead"});
 }
 
 bool Accelerator::is_triton_supported() const {

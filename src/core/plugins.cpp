@@ -140,11 +140,12 @@ void add(const FoundPlugin& found) {
     std::string owner = "another backend";
     for (const auto& other : plugins())
       if (other.name == found.name && other.path != found.file.string()) owner = other.path;
-    return reject(*plugin, "the name '" + found.name + "' is taken by " + owner +
-                               "; give one of the two another name");
+    return reject(*plugin, "the name '" + found.name + "' is already used by " + owner +
+                               "; rename one of them");
   }
   if (found.problem.empty())
-    plugin->set(PluginState::found, "its text file fits; its library was not needed so far");
+    plugin->set(PluginState::found,
+                "its text file is compatible; its library has not been needed yet");
   else
     reject(*plugin, found.problem);
   // Register a rejected plugin too, so that naming it reports the reason.

@@ -23,7 +23,7 @@ void check_state(const at::Tensor& state, const char* where) {
                                             " tensor of " + std::to_string(state.dim()) +
                                             " dimensions on " + state.device().str()
                                       : "an undefined tensor",
-               .want = "the 1-d uint8 tensor in host memory that get_rng_state() gave"});
+               .want = "the 1-d uint8 tensor in host memory that get_rng_state() returned"});
 }
 
 at::Tensor state_of(at::Generator generator) {

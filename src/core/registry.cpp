@@ -109,7 +109,7 @@ void register_backend(BackendEntry entry) {
   for (const auto& other : state.entries)
     if (other.traits.name == entry.traits.name)
       throw Error(ErrorCode::invalid_argument, "register_backend",
-                  {.what = "a backend of this name is registered",
+                  {.what = "a backend of this name is already registered",
                    .got = entry.traits.name,
                    .want = "a new name"});
   const auto place = std::find_if(
