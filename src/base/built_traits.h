@@ -8,11 +8,11 @@
 
 namespace anyaccel {
 
-/// In the order of ANYACCEL_BACKENDS. Thread-safe.
+/// Traits in the order of ANYACCEL_BACKENDS. Thread-safe.
 ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 
-/// The backend among them whose devices are parts of the host, so that ranks compute on its cores;
-/// null where there is none.
+/// The backend whose devices are parts of the host, so that ranks compute on the host's cores; null
+/// if this build does not have one.
 const sdk::Traits* host_traits();
 
 }  // namespace anyaccel

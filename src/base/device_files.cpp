@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number that `text` is, or -1.
+/// Returns the number in `text`, or -1 if it is not an integer.
 int parse_number(std::string_view text) noexcept {
   int number = -1;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -52,8 +52,8 @@ sdk::Probe probe(const DeviceFiles& files) {
   if (!list) return {.device_count = present, .reason = found};
   const int count = count_visible(*list, present, files.visible_ids);
   return {.device_count = count,
-          .reason = found + ", of which " + std::to_string(present) + " are there and " +
-                    files.visible + "=" + *list + " leaves " + std::to_string(count)};
+          .reason = found + "; " + files.visible + "=" + *list + " selects " +
+                    std::to_string(count) + " of " + std::to_string(present)};
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ sdk::Probe probe_device_files(const DeviceFiles& files) noexcept {
     return probe(files);
   } catch (const std::exception& error) {
     return {.device_count = 0,
-            .reason = std::string("its device files could not be read: ") + error.what()};
+            .reason = std::string("its device files cannot be read: ") + error.what()};
   }
 }
 

@@ -17,10 +17,10 @@ std::string loader_reason() {
 
 DynamicLibrary::DynamicLibrary(const std::string& name, Unload unload, bool global)
     : stays_(unload == Unload::never), name_(name) {
-  // dlopen("") would give the program itself.
+  // dlopen("") would return the program itself.
   if (name.empty())
     throw Error(ErrorCode::invalid_argument, "DynamicLibrary",
-                {.what = "the name of a library is empty"});
+                {.what = "the library name is empty"});
   // RTLD_NOW: a missing symbol is reported here and not in the middle of a run.
   handle_ = ::dlopen(name.c_str(),
                      RTLD_NOW | (global ? RTLD_GLOBAL : RTLD_LOCAL) | (stays_ ? RTLD_NODELETE : 0));

@@ -1,4 +1,4 @@
-// Shared libraries opened while the program runs.
+// Shared libraries opened at run time.
 #pragma once
 
 #include <string>
@@ -8,41 +8,42 @@
 
 namespace anyaccel {
 
-/// An open shared library. Closed by the destructor unless made to stay. Move only.
-/// Thread-safe as far as the system's loader is.
+/// An open shared library. The destructor closes it unless it was opened with `Unload::never`.
+/// Move-only. As thread-safe as the system's loader.
 class ANYACCEL_API DynamicLibrary {
  public:
   enum class Unload {
     when_destroyed,
-    never,  ///< libraries that register things, or start threads, must not go while the process
-            ///< lives
+    never,  ///< for libraries that register objects or start threads
   };
 
   DynamicLibrary() = default;
-  /// `name` is a path, or a file name looked up as the loader does. `global`: its symbols serve
-  /// libraries opened later. Throws `unavailable` with the loader's reason.
+  /// `name` is a path, or a file name that the loader searches for. `global`: libraries opened
+  /// later can use its symbols. Throws `unavailable` with the loader's reason, and
+  /// `invalid_argument` for an empty name.
   explicit DynamicLibrary(const std::string& name, Unload unload = Unload::when_destroyed,
                           bool global = false);
   ~DynamicLibrary();
   DynamicLibrary(DynamicLibrary&& other) noexcept;
   DynamicLibrary& operator=(DynamicLibrary&& other) noexcept;
 
-  /// The same without exceptions: on failure an empty object, and the loader's reason in `reason`
-  /// if given.
+  /// Like the constructor, but on failure returns an empty object and stores the loader's reason in
+  /// `reason` if given.
   static DynamicLibrary try_open(const std::string& name, std::string* reason = nullptr,
                                  Unload unload = Unload::when_destroyed) noexcept;
 
   explicit operator bool() const noexcept { return handle_ != nullptr; }
   const std::string& name() const noexcept { return name_; }
 
-  /// The address of a symbol; null when the library has none of that name or is not open.
+  /// The address of a symbol; null if the library does not define it or is not open.
   void* find(const char* symbol) const noexcept;
-  /// The same as a pointer to function or data: `library.find<int (*)(int)>("f")`.
+  /// The same, cast to a pointer to a function or data: `library.find<int (*)(int)>("f")`.
   template <typename Pointer>
   Pointer find(const char* symbol) const noexcept {
     return reinterpret_cast<Pointer>(find(symbol));
   }
-  /// The address of a symbol; throws `unavailable` naming library and symbol when there is none.
+  /// The address of a symbol. Throws `unavailable`, naming the library and the symbol, if there is
+  /// none.
   void* get(const char* symbol) const;
   template <typename Pointer>
   Pointer get(const char* symbol) const {

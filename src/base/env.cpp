@@ -27,7 +27,7 @@ bool env_flag(const char* name) {
   if (lower == "1" || lower == "true" || lower == "yes" || lower == "on") return true;
   if (lower == "0" || lower == "false" || lower == "no" || lower == "off") return false;
   throw Error(ErrorCode::invalid_argument, name,
-              {.what = "not a yes or no", .got = *value, .want = "0 or 1"});
+              {.what = "not a boolean", .got = *value, .want = "0 or 1"});
 }
 
 std::optional<long> env_int(const char* name, long low, long high) {

@@ -1,4 +1,4 @@
-// Environment variables, read in one way everywhere.
+// Environment variables, parsed by the same rules everywhere.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace anyaccel {
 
-/// The value of a variable; nothing when it is unset or empty.
+/// The value of a variable; nullopt if it is unset or empty.
 ANYACCEL_API std::optional<std::string> env(const char* name);
-/// "1", "true", "yes", "on" are true, "0", "false", "no", "off" and unset are false, in any case;
-/// anything else throws `invalid_argument` naming the variable.
+/// True for "1", "true", "yes" and "on"; false for "0", "false", "no", "off" and an unset variable.
+/// Ignores case. Any other value throws `invalid_argument` naming the variable.
 ANYACCEL_API bool env_flag(const char* name);
-/// A whole number within [low, high]; nothing when unset; anything else throws `invalid_argument`.
+/// A whole number within [low, high]; nullopt if unset. Any other value throws `invalid_argument`.
 ANYACCEL_API std::optional<long> env_int(const char* name, long low, long high);
-/// Bytes, or a number with K, M or G (1024s); nothing when unset; anything else throws
-/// `invalid_argument`.
+/// A number of bytes, with an optional suffix K, M or G (powers of 1024); nullopt if unset. Any
+/// other value throws `invalid_argument`.
 ANYACCEL_API std::optional<std::int64_t> env_bytes(const char* name);
-/// How many ranks a launcher started: WORLD_SIZE, 1 when unset. Throws `invalid_argument` for what
-/// is no number above 0.
+/// Number of ranks that a launcher started: WORLD_SIZE, or 1 if unset. Throws `invalid_argument` if
+/// it is not a positive number.
 ANYACCEL_API int started_ranks();
 
 }  // namespace anyaccel

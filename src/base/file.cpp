@@ -93,7 +93,7 @@ enum class Read { done, too_large, failed };
 /// Reads to the end and closes. If it returns `failed`, errno has the reason.
 Read read_all(int descriptor, std::size_t limit, std::string& out) {
   struct stat info {};
-  // Files under /proc say size 0; the loop below goes by what read() gives.
+  // Files under /proc report size 0, so the loop below reads until read() returns 0.
   const bool sized = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
   const std::size_t expected = sized ? static_cast<std::size_t>(info.st_size) : 0;
   Read result = expected > limit ? Read::too_large : Read::done;
@@ -168,7 +168,7 @@ std::optional<std::string> try_read_kernel_file(const std::string& path) noexcep
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
-  // A link is followed, so that it keeps pointing at the file it pointed at.
+  // Replace the target of a symbolic link, so that the link remains a link.
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored))
     path_ = std::filesystem::weakly_canonical(path_, ignored);
@@ -180,8 +180,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
-  // Says that somebody still writes it, see FileGroup. File systems without locks leave such files
-  // alone as well.
+  // The lock marks the file as being written, see FileGroup. On file systems without locks,
+  // FileGroup keeps such files.
   static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};
   if (::stat(path_.c_str(), &old) == 0)
@@ -212,7 +212,8 @@ void AtomicFile::flush() {
 }
 
 void AtomicFile::commit() {
-  // The data must be on the disk before the name points to it, else a crash leaves an empty file.
+  // The data must be on the disk before the name points to it, otherwise a crash could leave an
+  // empty file.
   flush();
   const int renamed = ::rename(aside_.c_str(), path_.c_str());
   const int error = errno;
@@ -227,7 +228,8 @@ void AtomicFile::commit() {
     ::unlink(aside_.c_str());
     fail("write_file", "cannot put in place", path_, error);
   }
-  // Some file systems cannot flush a folder; the new content is in place all the same.
+  // Some file systems cannot flush a folder. This is not an error, because the new content is in
+  // place.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder >= 0) {
     static_cast<void>(::fsync(folder));

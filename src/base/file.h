@@ -40,8 +40,8 @@ ANYACCEL_API int open_input(const std::filesystem::path& path, const char* where
 ANYACCEL_API std::string read_input(const std::filesystem::path& path,
                                     std::size_t limit = kMaxTextFile);
 
-/// The same for what the kernel tells in one piece, as most small files under /proc and /sys: one
-/// read, half the time.
+/// Like try_read_file(), for small files under /proc and /sys whose content the kernel returns in
+/// one read(). Takes half the time.
 std::optional<std::string> try_read_kernel_file(const std::string& path) noexcept;
 
 /// A file that replaces `path` only when it is complete: it is written to a temporary file in the

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr const char* kNote = ".anyaccel-commit";
 constexpr const char* kPart = ".part-";
 
-/// A writer holds a lock on the file that it writes aside; a file that can be locked is nobody's.
+/// A writer locks its temporary file, so a file that can be locked is abandoned.
 void remove_if_abandoned(const fs::path& path) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path, error))) return;
@@ -39,8 +39,8 @@ void remove_abandoned(const fs::path& folder, const std::string& name) {
   }
 }
 
-/// The note may have come with a folder from elsewhere: it can move files of this folder alone, and
-/// only onto the name that they bear.
+/// The note may come from an untrusted folder. It may rename only files of this folder, and each
+/// file only to the name with which its own name begins.
 bool plausible(const std::string& aside, const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos &&
          aside.find('/') == std::string::npos && aside.starts_with(name + kPart);
@@ -75,7 +75,7 @@ void finish_file_group(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(path, error))) return;
   const auto note = try_read_file(path);
-  if (!note) return;  // whoever wrote it has just finished
+  if (!note) return;  // the writer has just finished
   std::istringstream lines(*note);
   std::vector<std::pair<fs::path, fs::path>> moves;
   for (std::string aside, name; std::getline(lines, aside) && std::getline(lines, name);) {
@@ -83,16 +83,16 @@ void finish_file_group(const fs::path& folder) {
       throw Error(ErrorCode::corrupt, "finish_save",
                   {.what = path.string() + " is not the note of an unfinished save",
                    .got = quoted_text(aside),
-                   .hint = "remove it"});
+                   .hint = "remove the file"});
     }
     moves.emplace_back(folder / aside, folder / name);
   }
   for (const auto& [aside, name] : moves) {
-    // Not there: renamed already, before the writer died or by another reader.
+    // ENOENT: the writer or another reader has already renamed it.
     if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
       throw Error(ErrorCode::io, "finish_save",
                   {.what = "the last save into " + folder.string() +
-                           " was cut off and cannot be finished: " + std::strerror(errno),
+                           " was interrupted and cannot be completed: " + std::strerror(errno),
                    .hint = "make the folder writable"});
     }
   }

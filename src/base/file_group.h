@@ -1,5 +1,5 @@
-// Several files of one folder that are replaced together: a process killed at any time leaves all
-// old ones or all new ones.
+// Replaces several files of one folder together: a process killed at any time leaves either all old
+// files or all new ones.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,21 @@
 
 namespace anyaccel {
 
-/// Files that belong together. `commit()` flushes them all, writes down what it is about to rename,
-/// renames, and removes the note; `finish_file_group()` completes what a killed process left. Files
-/// that are links to other folders are replaced one by one. Not thread-safe; one writer per folder
-/// at a time.
+/// Files that are replaced together. `commit()` flushes all of them, writes a note that lists the
+/// renames, renames the files and removes the note. `finish_file_group()` completes the renames of
+/// a killed process. Files that are links into other folders are replaced one by one. Not
+/// thread-safe; one writer per folder at a time.
 class ANYACCEL_API FileGroup {
  public:
-  /// Throws `io` when the folder cannot be written.
+  /// Throws as finish_file_group() does.
   explicit FileGroup(std::filesystem::path folder);
 
-  /// A file of the group; removes what writers of it that are dead have left. The reference lives
-  /// as long as the group.
+  /// Adds a file to the group and removes temporary files that dead writers of this file left. The
+  /// reference is valid as long as the group exists.
   AtomicFile& add(const std::string& name);
 
-  /// At most once. Throws `io`; what is in place then is what was there before.
+  /// Call at most once. Throws `io` if a file cannot be flushed or renamed. A failed flush leaves
+  /// the old files in place.
   void commit();
 
  private:
@@ -33,9 +34,9 @@ class ANYACCEL_API FileGroup {
   std::vector<std::unique_ptr<AtomicFile>> files_;
 };
 
-/// Call before reading files that a FileGroup wrote. Nothing to do, and one look into the folder,
-/// in the usual case. Throws `io` when the folder cannot be written and `corrupt` when the note is
-/// none of ours.
+/// Completes an interrupted `commit()`. Call it before reading files that a FileGroup wrote;
+/// usually it only checks whether a note exists. Throws `io` if the folder cannot be written, and
+/// `corrupt` if a FileGroup did not write the note.
 ANYACCEL_API void finish_file_group(const std::filesystem::path& folder);
 
 }  // namespace anyaccel

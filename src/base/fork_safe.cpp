@@ -10,11 +10,11 @@ namespace anyaccel {
 
 namespace {
 
-// Filled once and never emptied; read by fork() in any thread.
+// Entries are never removed. fork() reads them in any thread.
 constexpr int kMaxMutexes = 32;
 std::array<std::atomic<ForkSafeMutex*>, kMaxMutexes> mutexes{};
-// Lock-free, as the child may use nothing else. 0 is a free place: no descriptor of ours is
-// standard input.
+// Lock-free, because the child must not wait for locks. 0 marks a free entry, because standard
+// input is never registered.
 constexpr int kMaxDescriptors = 256;
 std::array<std::atomic<int>, kMaxDescriptors> descriptors{};
 

@@ -1,5 +1,5 @@
-// What must not outlive fork() in the child: short locks that another thread may hold, and
-// descriptors that stand for the parent's life.
+// Handlers for fork(): locks that another thread holds are free in the child, and descriptors that
+// signal that the parent is alive are closed there.
 #pragma once
 
 #include <mutex>
@@ -8,9 +8,9 @@
 
 namespace anyaccel {
 
-/// A mutex for short sections (no waits, no programs, no other lock inside). A child that is forked
-/// while another thread holds it finds it free and what it guards whole. Only for objects that live
-/// as long as the process.
+/// A mutex for short critical sections: do not wait, start programs or take other locks inside.
+/// fork() acquires it first, so in the child it is free and the data that it guards is consistent.
+/// Only for objects that live as long as the process.
 class ANYACCEL_API ForkSafeMutex {
  public:
   ForkSafeMutex();
@@ -23,11 +23,11 @@ class ANYACCEL_API ForkSafeMutex {
   std::mutex mutex_;
 };
 
-/// The descriptor is closed in children from now on, at fork(): what waits for its end (a pipe), or
-/// for its lock, waits for this process alone. False when there is no room left, and then it is
-/// inherited as usual. Thread-safe.
+/// Closes the descriptor in children at fork(). A process that waits for the end of a pipe, or for
+/// a file lock, then waits only for this process. Returns false if the table is full; children then
+/// inherit the descriptor. Thread-safe.
 ANYACCEL_API bool close_in_children(int descriptor) noexcept;
-/// Before it is closed here.
+/// Unregisters the descriptor. Call it before closing the descriptor in this process.
 ANYACCEL_API void forget_in_children(int descriptor) noexcept;
 
 }  // namespace anyaccel

@@ -12,7 +12,7 @@ fs::path own_library_folder(const char* where) {
   ::dladdr(reinterpret_cast<void*>(::getauxval(AT_ENTRY)), &program);
   if (own.dli_fbase == nullptr || own.dli_fbase != program.dli_fbase)
     return library_folder(where, &own_library_folder);
-  // The loader's path of a program may be relative to another current folder.
+  // The loader's path of the program may be relative to an earlier working directory.
   std::error_code error;
   if (const auto path = fs::canonical("/proc/self/exe", error); !error)
     return path.parent_path().parent_path() / "lib";

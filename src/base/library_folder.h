@@ -24,7 +24,8 @@ std::filesystem::path library_folder(const char* where, Function* function) {
 }
 
 /// The folder of AnyAccel's libraries. For a program that contains their code, such as a unit test,
-/// the folder `lib` next to the program's. Throws `unavailable` if the loader does not report it.
+/// the folder `lib` next to the program's folder. Throws `unavailable` if the loader does not
+/// report it.
 ANYACCEL_API std::filesystem::path own_library_folder(const char* where);
 
 }  // namespace anyaccel

@@ -13,13 +13,13 @@ enum class LogLevel { error, warning, info, debug };
 /// set_log_level. Thread-safe.
 LogLevel log_level() noexcept;
 ANYACCEL_API void set_log_level(LogLevel level) noexcept;
-/// Throws `invalid_argument` with the names that are known.
+/// Throws `invalid_argument` with the known names.
 ANYACCEL_API LogLevel parse_log_level(std::string_view text);
 
 /// Writes one line "anyaccel: <level>: <message>" to standard error when `level` is enabled.
 /// Thread-safe.
 ANYACCEL_API void log(LogLevel level, std::string_view message);
-/// The same, at most once a process for each `key`.
+/// The same, at most once per process for each `key`.
 ANYACCEL_API void log_once(LogLevel level, std::string_view key, std::string_view message);
 
 }  // namespace anyaccel

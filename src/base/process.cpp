@@ -17,10 +17,10 @@ namespace {
 
 [[noreturn]] void missing(const char* file) {
   throw Error(ErrorCode::unavailable, "process memory",
-              {.what = std::string(file) + " does not tell it"});
+              {.what = std::string(file) + " does not report it"});
 }
 
-/// A number of kilobytes of /proc/self/status.
+/// Returns a value of /proc/self/status, converted from kilobytes to bytes.
 std::int64_t bytes_after(const std::string& status, const char* key) {
   const auto at = status.find(key);
   const auto digit = at == std::string::npos ? at : status.find_first_of("0123456789", at);
@@ -34,7 +34,8 @@ std::int64_t bytes_after(const std::string& status, const char* key) {
 }  // namespace
 
 std::int64_t resident_bytes() {
-  // "size resident shared ...", in pages. Cheaper than /proc/self/status, and asked often.
+  // The content is "size resident shared ...", in pages. It is cheaper than /proc/self/status, and
+  // this function is called often.
   std::array<char, 128> text{};
   const int descriptor = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   const ssize_t count = descriptor < 0 ? -1 : ::read(descriptor, text.data(), text.size() - 1);
@@ -53,7 +54,7 @@ std::int64_t resident_bytes() {
 std::int64_t peak_resident_bytes() { return resident_memory().peak_bytes; }
 
 ResidentMemory resident_memory() {
-  // Not getrusage(): its peak cannot be reset and counts what ran before exec.
+  // Not getrusage(), because its peak cannot be reset and includes the program before exec.
   const auto status = try_read_kernel_file("/proc/self/status").value_or("");
   return {bytes_after(status, "VmRSS:"), bytes_after(status, "VmHWM:")};
 }

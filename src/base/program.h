@@ -1,4 +1,4 @@
-// Programs by name.
+// Finds programs by name.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 
 namespace anyaccel {
 
-/// True for a file that can be executed; links are followed.
+/// True for an executable regular file; follows links.
 bool is_program(const std::string& file);
 
-/// The file that runs when `name` is run, as execvp finds it: a name with a slash is that path,
-/// there or not; another one is looked for in the folders of PATH, where an empty entry is the
-/// current folder. Nothing when there is none. `accept`: what it refuses is passed over, as if it
-/// were not there; paths are not asked.
+/// Returns the file that execvp would run for `name`. A name with a slash is returned unchanged,
+/// even if the file does not exist. Other names are searched for in the folders of PATH, where an
+/// empty entry means the current folder. Returns nullopt if there is no such file. Files that
+/// `accept` rejects are skipped; `accept` is not called for names with a slash.
 ANYACCEL_API std::optional<std::string> find_program(
     const std::string& name, const std::function<bool(const std::string& file)>& accept = {});
 

@@ -1,4 +1,4 @@
-// Commands as people type them.
+// Quoting for shells.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace anyaccel {
 
-/// A command as it can be typed into a shell.
+/// Joins words into a command line that a POSIX shell splits into the same words.
 std::string shell_quoted(const std::vector<std::string>& words);
 
 }  // namespace anyaccel

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kernel's limit of symbolic links.
+/// The kernel's limit on the symbolic links in a path.
 constexpr int kMaxLinks = 40;
 
 /// True if the group is another user's primary group, which the group's member list does not show.

@@ -1,4 +1,4 @@
-// Construction, names and other data, profiling, ops, environment.
+// Accelerator: construction, properties, profiling, ops and environment.
 #include "anyaccel/accelerator.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What Accelerator keeps beside the backend.
+// The state of an Accelerator besides its backend.
 #pragma once
 
 #include <atomic>

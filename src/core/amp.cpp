@@ -43,7 +43,7 @@ Amp Accelerator::amp() const noexcept { return Amp(device_type()); }
 Autocast Accelerator::autocast(c10::ScalarType dtype, bool enabled, bool cache_enabled) const {
   if (enabled && !dtype_support(dtype).computable)
     throw Error(ErrorCode::unsupported, "autocast",
-                {.what = "the accelerator '" + name() + "' does not compute in this type",
+                {.what = "the accelerator '" + name() + "' does not compute in this dtype",
                  .got = dtype_name(dtype),
                  .hint = "see dtype_table()"});
   return {device_type(), dtype, enabled, cache_enabled};
@@ -86,7 +86,7 @@ bool GradScaler::unscale_(const std::vector<at::Tensor>& gradients) {
     return found_inf.item<float>() == 0;
   }
   at::_foreach_mul_(gradients, 1.0 / scale_);
-  // The largest magnitude of each tensor: unlike a sum of squares it cannot overflow by itself.
+  // Use the largest magnitude of each tensor, because a sum of squares could overflow.
   const auto largest = at::_foreach_norm(gradients, std::numeric_limits<double>::infinity());
   return at::isfinite(at::stack(largest)).all().item<bool>();
 }

@@ -1,4 +1,4 @@
-// Defaults of the optional functions of a backend.
+// Default implementations of a backend's optional functions.
 #include "anyaccel/sdk/backend.h"
 
 #include <ATen/record_function.h>
@@ -79,18 +79,18 @@ Stream StreamInterface::default_stream(DeviceIndex index) const {
   return {c10::Stream(c10::Stream::DEFAULT, current_stream(index).unwrap().device()), index};
 }
 Stream StreamInterface::new_stream(DeviceIndex /*index*/, int /*priority*/) {
-  fail_not_implemented("Stream", "making streams");
+  fail_not_implemented("Stream", "creating streams");
 }
 std::shared_ptr<EventImpl> StreamInterface::new_event(DeviceIndex /*index*/,
                                                       bool /*enable_timing*/) {
-  fail_not_implemented("Event", "making events");
+  fail_not_implemented("Event", "creating events");
 }
 
 MemoryStats MemoryInterface::memory_stats(DeviceIndex /*index*/) const {
   fail_not_implemented("memory_stats", "counting allocated memory");
 }
 MemoryInfo MemoryInterface::memory_info(DeviceIndex /*index*/) const {
-  fail_not_implemented("memory_info", "asking for a device's memory");
+  fail_not_implemented("memory_info", "querying a device's memory");
 }
 void MemoryInterface::reset_peak_memory_stats(DeviceIndex /*index*/) {
   fail_not_implemented("reset_peak_memory_stats", "counting allocated memory");

@@ -1,4 +1,4 @@
-// What an extension's build needs, found from where the libraries of this process lie.
+// Compiler settings for an extension, found from the paths of this process's libraries.
 #include <c10/core/DeviceType.h>
 #include <torch/headeronly/version.h>
 

@@ -1,9 +1,9 @@
-// The registration of the backends in this build; its source is made by CMake.
+// Registers the backends in this build. CMake generates the source.
 #pragma once
 
 namespace anyaccel {
 
-/// Calls register_backend() for each of them, once, at the registry's first use.
+/// Calls register_backend() for each backend. The registry calls it once, at its first use.
 void register_built_backends();
 
 }  // namespace anyaccel

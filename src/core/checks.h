@@ -1,4 +1,4 @@
-// Words and checks that all of Accelerator's sources share.
+// Error translation for all of Accelerator's sources.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,7 +9,7 @@
 
 namespace anyaccel {
 
-/// Runs `body`; torch's report of a failed device becomes an `Error` that names `where`.
+/// Runs `body` and converts torch's exceptions to an `Error` that names `where`.
 template <typename Body>
 auto translated(const char* where, Body&& body) {
   try {

@@ -20,7 +20,7 @@ struct Entry {
   std::function<CommunicationChoice()> choose;
   std::optional<CommunicationChoice> chosen = {};
   pid_t chooser =
-      0;  ///< the process with a thread that finds out; a forked child has no such thread
+      0;  ///< the process whose thread runs `choose`; a forked child does not have that thread
 };
 
 struct Choices {
@@ -45,7 +45,7 @@ void set_communication_choice(const std::string& backend,
 CommunicationChoice communication_choice(const sdk::Traits& traits) {
   auto& all = choices();
   std::function<CommunicationChoice()> choose;
-  // It may take a second and starts a process: no lock is held meanwhile, and other threads wait
+  // `choose` may take a second and start a process, so it runs without the lock. Other threads wait
   // for the answer.
   for (;;) {
     {

@@ -1,4 +1,4 @@
-// Communication backends that can only be told by looking.
+// Communication backends that are chosen at run time.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,13 @@ struct CommunicationChoice {
   std::string reason;  ///< one sentence
 };
 
-/// From now on `choose` decides what the backend `name` communicates through; asked at most once a
-/// process, when somebody wants to know. It may not throw. Thread-safe.
+/// Registers `choose`, which selects the communication backend of the backend `backend`. It runs at
+/// most once per process, when the choice is first needed, and must not throw. Thread-safe.
 void set_communication_choice(const std::string& backend,
                               std::function<CommunicationChoice()> choose);
 
-/// What was chosen; the traits' own name, without a reason, where there is no choice. Thread-safe.
+/// The chosen communication backend, or the name in the traits, without a reason, if no function
+/// was registered. Thread-safe.
 CommunicationChoice communication_choice(const sdk::Traits& traits);
 
 }  // namespace anyaccel

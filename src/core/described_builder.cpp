@@ -24,9 +24,9 @@ namespace anyaccel {
 
 namespace {
 
-/// Ops that are open, by description: a library that registers schemas may come once. No lock is
-/// held while one is built or opened: other ops do not wait for it, and a child that is forked
-/// meanwhile loads on its own.
+/// Open ops, by description file. A library that registers schemas must be opened only once. No
+/// lock is held while an op is built or opened, so other ops do not wait for it, and a child forked
+/// in the meantime can load the op itself.
 class OpenOps {
  public:
   void load(const build::Op& op, const build::Settings& settings) {
@@ -38,7 +38,7 @@ class OpenOps {
       throw;
     }
   }
-  /// Where its library lies; empty when it is not open.
+  /// Path of the op's library; empty if it is not open.
   std::string library(const std::filesystem::path& file) {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(file);
@@ -47,13 +47,13 @@ class OpenOps {
 
  private:
   struct State {
-    std::string library = {};  ///< empty until it is open
+    std::string library = {};  ///< empty until the library is open
     pid_t loader =
-        0;  ///< the process with a thread that loads it; a forked child has no such thread
+        0;  ///< the process whose thread loads it; a forked child does not have that thread
   };
 
-  /// True when this thread is the one to load it; false when it is open. Waits for another thread
-  /// that loads it.
+  /// Returns true if this thread must load the op, and false if it is open. Waits while another
+  /// thread loads it.
   bool begin(const std::filesystem::path& file) {
     for (;;) {
       {
@@ -80,10 +80,10 @@ class OpenOps {
                              found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // It is whole, but made for another machine: its C library, or a library that it links, is
-      // not the one here.
-      log(LogLevel::warning, op.description.name + " is built again: " +
-                                 found.held.library.string() + " cannot be opened: " + reason);
+      // The library is complete, but was built for another machine: its C library, or a library
+      // that it links, differs from the one here.
+      log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
+                                 " cannot be opened: " + reason);
       settings.force = true;
       found.held.use = {};
       found = build::find_or_build(op, settings);
@@ -93,7 +93,7 @@ class OpenOps {
       throw Error(
           ErrorCode::build_failed, "OpBuilder::load",
           {.what = "the library of " + op.description.name + " cannot be opened", .got = reason});
-    found.held.use.keep();  // nobody may remove what this process runs
+    found.held.use.keep();  // no process may remove a library in use
     return found.held.library.string();
   }
   static std::string try_open(const build::Found& found) {
@@ -101,7 +101,7 @@ class OpenOps {
     const auto library = DynamicLibrary::try_open(found.held.library.string(), &reason,
                                                   DynamicLibrary::Unload::never);
     if (library) return {};
-    return reason.empty() ? "the loader says nothing" : reason;
+    return reason.empty() ? "the loader gives no reason" : reason;
   }
 
   ForkSafeMutex mutex_;
@@ -174,7 +174,7 @@ class DescribedBuilder final : public sdk::OpBuilder {
   build::Settings settings() const {
     auto out = own_settings();
     out.compiler = options_.compiler;
-    // Prebuilt ones are AnyAccel's.
+    // Only AnyAccel's own ops are prebuilt.
     out.prebuilt = op_.folder().parent_path() == out.paths.ops.lexically_normal();
     return out;
   }
@@ -191,7 +191,7 @@ const std::vector<build::Op>& all_own_ops() {
         try {
           out->push_back(build::read_op(file));
         } catch (const Error& error) {
-          log(LogLevel::warning, std::string("an op is left out: ") + error.what());
+          log(LogLevel::warning, std::string("skipping an op: ") + error.what());
         }
       }
     } catch (const Error& error) {
@@ -205,7 +205,7 @@ const std::vector<build::Op>& all_own_ops() {
 }  // namespace
 
 build::Settings own_settings() {
-  // Wherever it was moved to.
+  // The prefix of the LibTorch in this process, even if it was moved after the build.
   static const auto prefix =
       library_folder<std::string(c10::DeviceType, bool)>("op builders", &c10::DeviceTypeName)
           .parent_path();
@@ -236,7 +236,8 @@ sdk::OpBuilderFactory find_own_op(const std::string& backend, const std::string&
     auto builder = make(*named);
     const auto can = builder->is_compatible();
     if (can.compatible) return builder;
-    log(LogLevel::debug, named->description.name + " is the one for every backend: " + can.reason);
+    log(LogLevel::debug,
+        named->description.name + ": using the version for all backends: " + can.reason);
     return make(*general);
   };
 }

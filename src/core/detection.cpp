@@ -23,13 +23,13 @@ constexpr const char* kWhere = "get_accelerator";
 constexpr const char* kSetByProgram = "set by set_accelerator()";
 
 struct Chosen {
-  std::recursive_mutex mutex;  // a backend's creation may ask what is registered
+  std::recursive_mutex mutex;  // a backend's create function may query the registry
   bool choosing = false;
   Detection detection;
 };
 
 Chosen& state() {
-  static auto* instance = new Chosen;  // never destroyed, as the accelerators
+  static auto* instance = new Chosen;  // never destroyed, like the accelerators
   return *instance;
 }
 
@@ -52,25 +52,29 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
     if (entry.traits.name == name) return entry;
     names.push_back(entry.traits.name);
   }
-  throw Error(ErrorCode::invalid_argument, where,
-              {.what = "no accelerator of this name is registered",
-               .got = quoted_text(name),
-               .want = "one of " + joined(names),
-               .hint = "check DS_ACCELERATOR, register the backend first, or put its plugin where "
-                       "ANYACCEL_PLUGIN_PATH says" +
-                       refused_plugins()});
+  throw Error(
+      ErrorCode::invalid_argument, where,
+      {.what = "no accelerator of this name is registered",
+       .got = quoted_text(name),
+       .want = "one of " + joined(names),
+       .hint =
+           "check DS_ACCELERATOR, register the backend first, or put its plugin into a folder of "
+           "ANYACCEL_PLUGIN_PATH" +
+           refused_plugins()});
 }
 
-/// Throws what get_accelerator() throws when a named accelerator cannot run.
+/// Throws get_accelerator()'s error for a named accelerator that cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
       ErrorCode::unavailable, where,
-      {.what = "the accelerator '" + verdict.name + "' was named but cannot run: " + verdict.reason,
-       .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to choose what is there"});
+      {.what =
+           "the accelerator '" + verdict.name + "' was requested but cannot run: " + verdict.reason,
+       .hint = "run `anyaccel report`, or unset DS_ACCELERATOR to use an available accelerator"});
 }
 
-/// Probes all; fills everything but the choice. Plugins that nobody asks for are not opened.
+/// Probes all backends and fills in everything except the choice. Does not open plugins if
+/// DS_ACCELERATOR names another accelerator.
 Detection probe_all(const std::vector<BackendEntry>& entries) {
   const auto named = env("DS_ACCELERATOR");
   Detection detection;
@@ -78,14 +82,14 @@ Detection probe_all(const std::vector<BackendEntry>& entries) {
     if (named && *named != entry.traits.name && is_plugin(entry.traits.name))
       detection.backends.push_back(
           {.name = entry.traits.name,
-           .reason = "a plugin, not asked: DS_ACCELERATOR names " + *named});
+           .reason = "a plugin, not probed because DS_ACCELERATOR is " + *named});
     else
       detection.backends.push_back(probe_backend(entry));
   }
   return detection;
 }
 
-/// Which entry is to be used. Throws as get_accelerator() does.
+/// Returns the index of the entry to use. Throws as get_accelerator() does.
 std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detection) {
   if (const auto named = env("DS_ACCELERATOR")) {
     const auto index =
@@ -98,15 +102,14 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (!detection.backends[i].available) continue;
     if (on_host(entries[i].traits) && env_flag("ANYACCEL_STRICT"))
-      throw Error(
-          ErrorCode::unavailable, kWhere,
-          {.what =
-               "ANYACCEL_STRICT forbids falling to the host, and no other accelerator can run: " +
-               all_reasons(detection),
-           .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
+      throw Error(ErrorCode::unavailable, kWhere,
+                  {.what = "ANYACCEL_STRICT forbids falling back to the host, and no other "
+                           "accelerator can run: " +
+                           all_reasons(detection),
+                   .hint = "unset ANYACCEL_STRICT, or name the accelerator with DS_ACCELERATOR"});
     detection.accelerator = entries[i].traits.name;
     detection.reason = "first of " + std::to_string(entries.size()) +
-                       " probed backends that has devices; " + detection.backends[i].reason;
+                       " probed backends with devices; " + detection.backends[i].reason;
     return i;
   }
   throw Error(ErrorCode::unavailable, kWhere,
@@ -121,12 +124,12 @@ std::shared_ptr<sdk::Backend> create(const BackendEntry& entry) {
   auto backend = entry.create();
   if (!backend)
     throw Error(ErrorCode::internal, kWhere,
-                {.what = "the backend's create function gave null", .got = entry.traits.name});
+                {.what = "the backend's create function returned null", .got = entry.traits.name});
   return backend;
 }
 
-/// Accelerators are never destroyed: references to earlier ones stay valid. Called with the lock of
-/// `Chosen` held.
+/// Accelerators are never destroyed, so that references to earlier ones stay valid. The caller
+/// holds the lock of `Chosen`.
 Accelerator& keep(std::shared_ptr<sdk::Backend> backend) {
   static auto& all = *new std::vector<Accelerator*>();
   all.reserve(all.size() + 1);
@@ -140,8 +143,8 @@ Accelerator& install(std::shared_ptr<sdk::Backend> backend) {
   return accelerator;
 }
 
-/// Chooses and creates; a backend that cannot be created loses its verdict and the next one is
-/// tried.
+/// Chooses a backend and creates it. A backend that cannot be created is marked unavailable, and
+/// the next one is tried.
 Accelerator& choose_locked(Chosen& chosen) {
   const auto entries = registered_entries();
   auto detection = probe_all(entries);
@@ -174,7 +177,7 @@ Accelerator& choose() {
   if (state.choosing)
     throw Error(ErrorCode::invalid_state, kWhere,
                 {.what = "called by a backend while it is being created",
-                 .hint = "let the backend use its own functions"});
+                 .hint = "call the backend's own functions instead"});
   state.choosing = true;
   struct Reset {
     bool& flag;
@@ -206,7 +209,7 @@ Detection detection() {
                                                                      : Detection{};
   }();
   if (found.accelerator.empty()) return detect();
-  // A program that set its accelerator before anything was probed.
+  // The program set its accelerator before anything was probed.
   if (found.backends.empty()) found.backends = detect().backends;
   return found;
 }

@@ -76,7 +76,7 @@ DeviceProperties Accelerator::device_properties(std::optional<DeviceIndex> devic
     auto properties = backend_->properties(index);
     try {
       if (properties.total_memory < 0) properties.total_memory = backend_->memory_info(index).total;
-    } catch (const Error&) {  // stays unknown
+    } catch (const Error&) {  // the size remains unknown
     }
     return properties;
   });
@@ -89,7 +89,7 @@ std::pair<int, int> Accelerator::compute_capability(std::optional<DeviceIndex> d
   if (properties.compute_capability) return *properties.compute_capability;
   throw Error(ErrorCode::unsupported, "compute_capability",
               {.what = "devices of the accelerator '" + name() + "' have no compute capability",
-               .hint = "ask dtype_support() for what they can do"});
+               .hint = "use dtype_support() instead"});
 }
 
 bool Accelerator::is_triton_supported() const {
@@ -116,7 +116,7 @@ DeviceGuard::DeviceGuard(Accelerator& accelerator, DeviceIndex index)
 DeviceGuard::~DeviceGuard() {
   try {
     accelerator_.backend().set_device(previous_);
-  } catch (...) {  // a lost device: the next call on it reports
+  } catch (...) {  // a lost device; the next call on it reports the error
   }
 }
 

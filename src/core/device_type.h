@@ -1,4 +1,4 @@
-// torch's device types by name, without throwing.
+// Finds torch's device types by name, without throwing.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -8,8 +8,8 @@
 
 namespace anyaccel {
 
-/// The type that torch calls `name` now; nothing when it knows none. A name that PrivateUse1 was
-/// renamed to counts. Never registers a name.
+/// The type with torch's current name `name`; nullopt if there is none. Recognizes the name to
+/// which PrivateUse1 was renamed. Never registers a name.
 std::optional<c10::DeviceType> find_device_type(const std::string& name) noexcept;
 
 }  // namespace anyaccel

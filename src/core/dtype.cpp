@@ -50,7 +50,7 @@ constexpr std::array<std::pair<std::string_view, ScalarType>, 10> kTrainingNames
     {"float64", ScalarType::Double},
 }};
 
-/// What the backend says, and no double precision where its traits deny it.
+/// The backend's answer, without double precision if its traits deny it.
 DtypeSupport truth(const sdk::Backend& backend, DeviceIndex index, ScalarType dtype) {
   auto support = backend.dtype_support(index, dtype);
   if (dtype == ScalarType::Double && !backend.traits().fp64)
@@ -71,7 +71,7 @@ ScalarType parse_dtype(const std::string& text) {
   for (const auto& [name, type] : kTrainingNames)
     if (name == text) return type;
   throw Error(ErrorCode::invalid_argument, "dtype",
-              {.what = "unknown data type",
+              {.what = "unknown dtype",
                .got = quoted_text(text),
                .want = "fp32, bf16, fp16 or fp64 (or float32, bfloat16, float16, float64)"});
 }
@@ -92,8 +92,8 @@ bool Accelerator::is_bf16_supported() const {
   return dtype_support(ScalarType::BFloat16).computable;
 }
 
-// Half precision without hardware for it is too slow to be called supported; DeepSpeed's gates mean
-// the same.
+// Half precision without hardware support is too slow to count as supported, as in DeepSpeed's
+// checks.
 bool Accelerator::is_fp16_supported() const { return dtype_support(ScalarType::Half).fast; }
 
 bool Accelerator::is_fp64_supported() const { return backend_->traits().fp64; }

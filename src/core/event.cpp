@@ -10,7 +10,8 @@ namespace anyaccel {
   const auto index = checked(device_index, "Event");
   auto impl = translated("Event", [&] { return backend_->new_event(index, enable_timing); });
   if (!impl)
-    throw Error(ErrorCode::internal, "Event", {.what = "the backend gave no event", .got = name()});
+    throw Error(ErrorCode::internal, "Event",
+                {.what = "the backend returned no event", .got = name()});
   impl->timing_ = enable_timing;
   return ::anyaccel::Event(std::move(impl));
 }
@@ -40,15 +41,14 @@ double Event::elapsed_time(const Event& end) const {
   for (const auto* event : {this, &end}) {
     if (!event->impl_->timing_)
       throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
-                  {.what = "an event was made without timing",
-                   .hint = "make both with Event(enable_timing = true)"});
+                  {.what = "an event was created without timing",
+                   .hint = "create both with Event(enable_timing = true)"});
     if (!event->impl_->recorded_)
       throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
                   {.what = "an event was not recorded", .hint = "call record() on both first"});
     if (!event->query())
       throw Error(ErrorCode::invalid_state, "Event::elapsed_time",
-                  {.what = "the work before an event is not done",
-                   .hint = "call synchronize() on it first"});
+                  {.what = "an event is not complete", .hint = "call synchronize() on it first"});
   }
   return translated("Event::elapsed_time", [&] { return impl_->elapsed_time(*end.impl_); });
 }

@@ -24,14 +24,14 @@ void require(bool holds, const char* where, const char* what, const char* hint) 
 Graph::Graph(std::shared_ptr<sdk::GraphImpl> impl) : shared_(std::make_shared<Shared>()) {
   if (!impl)
     throw Error(ErrorCode::invalid_argument, "Graph",
-                {.what = "there is no graph", .hint = "make one with create_graph()"});
+                {.what = "there is no graph", .hint = "create one with create_graph()"});
   shared_->impl = std::move(impl);
 }
 
 Graph::State Graph::state() const noexcept { return shared_->state; }
 
 void Graph::capture_begin(std::optional<GraphPool> pool) {
-  require(shared_->state != State::capturing, "capture_to_graph", "this graph is capturing already",
+  require(shared_->state != State::capturing, "capture_to_graph", "this graph is already capturing",
           "end that capture first");
   if (shared_->state == State::captured) reset();
   translated("capture_to_graph", [&] { shared_->impl->capture_begin(pool); });
@@ -39,8 +39,8 @@ void Graph::capture_begin(std::optional<GraphPool> pool) {
 }
 
 void Graph::capture_end() {
-  require(shared_->state == State::capturing, "capture_to_graph", "no capture runs on this graph",
-          "begin one with capture_to_graph()");
+  require(shared_->state == State::capturing, "capture_to_graph",
+          "no capture of this graph is in progress", "begin one with capture_to_graph()");
   try {
     translated("capture_to_graph", [&] { shared_->impl->capture_end(); });
     shared_->state = State::captured;
@@ -64,7 +64,7 @@ void Graph::reset() {
 }
 
 GraphPool Graph::pool() const {
-  require(shared_->state != State::empty, "Graph::pool", "a graph has a pool only once it captures",
+  require(shared_->state != State::empty, "Graph::pool", "a graph without a capture has no pool",
           "capture first");
   return shared_->impl->pool();
 }
@@ -103,7 +103,7 @@ void GraphCapture::cancel() noexcept {
   open_ = false;
   try {
     graph_.reset();
-  } catch (...) {  // a lost device: the next call on it reports
+  } catch (...) {  // a lost device; the next call on it reports the error
   }
   stream_.reset();
 }

@@ -42,8 +42,8 @@ at::Tensor empty_pinned(c10::Allocator* allocator, c10::IntArrayRef shape, c10::
 at::Tensor Accelerator::pin_memory(const at::Tensor& tensor, bool make_copy, bool match_shape) {
   require_host(tensor, "pin_memory");
   auto* allocator = backend_->host_allocator();
-  // contiguous() makes unpinned memory of a pinned tensor in another order, so that one is copied
-  // by us.
+  // contiguous() copies a pinned tensor of another memory order into unpinned memory, so copy such
+  // a tensor here.
   const bool reuse =
       make_copy && (allocator == nullptr || (tensor.is_contiguous() && is_pinned(tensor)));
   at::Tensor pinned =
@@ -76,7 +76,7 @@ bool Accelerator::is_pinned(const at::Tensor& tensor) const {
   if (!tensor.defined() || !tensor.device().is_cpu()) return false;
   auto* const allocator = backend_->host_allocator();
   if (allocator == nullptr) return false;
-  // A backend's own allocator need not be known to torch; its blocks are, by how they are freed.
+  // torch may not know a backend's own allocator, but the deleter identifies its blocks.
   const auto& memory = tensor.storage().data_ptr();
   if (memory.get() != nullptr && allocator->raw_deleter() != nullptr &&
       memory.get_deleter() == allocator->raw_deleter())

@@ -43,7 +43,7 @@ constexpr auto kKnown = std::to_array<std::pair<std::string_view, std::string_vi
     {"UtilsBuilder", "utils"},
 });
 
-/// Letters to insert, drop or exchange to make `b` of `a`.
+/// Number of letters to insert, drop or replace to turn `a` into `b`.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -68,7 +68,7 @@ std::string_view known_op_name(std::string_view class_name) noexcept {
 
 std::string nearest_op(std::string_view class_name) {
   std::string_view nearest;
-  // "Builder" is forgotten easily, and an op's own name is asked for as well.
+  // Users may omit "Builder" or pass the op's own name.
   std::size_t least = std::max<std::size_t>(2, class_name.size() / 4) + 1;
   for (const auto& [known, name] : kKnown) {
     const auto letters =

@@ -31,7 +31,7 @@ Result call_with_limit(const char* where, const std::string& what, long seconds,
     if (std::chrono::steady_clock::now() < end) continue;
     throw Error(ErrorCode::timeout, where,
                 {.what = what + " took longer than " + std::to_string(seconds) + " s",
-                 .hint = "raise ANYACCEL_PLUGIN_TIMEOUT if it is only slow"});
+                 .hint = "increase ANYACCEL_PLUGIN_TIMEOUT if it needs more time"});
   }
   return result.get();
 }

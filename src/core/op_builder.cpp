@@ -58,13 +58,13 @@ void register_op_builder(const std::string& backend, const std::string& class_na
                          OpBuilderFactory factory) {
   if (backend.empty() || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "register_op_builder",
-                {.what = "a backend, a class name and a factory are needed"});
+                {.what = "a backend, a class name and a factory are required"});
   auto& state = builders();
   const std::lock_guard lock(state.mutex);
   if (!state.factories.try_emplace({backend, class_name}, std::move(factory)).second)
     throw Error(
         ErrorCode::invalid_argument, "register_op_builder",
-        {.what = "this op builder is registered already", .got = class_name + " on " + backend});
+        {.what = "this op builder is already registered", .got = class_name + " on " + backend});
 }
 
 OpBuilderFactory find_op_builder(const std::string& backend, const std::string& class_name) {

@@ -19,8 +19,8 @@ void Plugin::add_backend(std::function<std::shared_ptr<Backend>()> create,
                          std::function<Probe()> probe) {
   if (!create || create_)
     throw Error(ErrorCode::invalid_argument, "Plugin::add_backend",
-                {.what = create_ ? "a plugin has one backend, and it is registered"
-                                 : "there is no create function",
+                {.what = create_ ? "a plugin can register only one backend"
+                                 : "the create function is empty",
                  .got = traits_.name});
   create_ = std::move(create);
   probe_ = std::move(probe);
@@ -32,8 +32,8 @@ void Plugin::add_op_builder(const std::string& class_name, OpBuilderFactory fact
   for (const auto& other : op_builders_) known = known || other.first == class_name;
   if (known || class_name.empty() || !factory)
     throw Error(ErrorCode::invalid_argument, "Plugin::add_op_builder",
-                {.what = known ? "this op builder is registered already"
-                               : "a class name and a factory are needed",
+                {.what = known ? "this op builder is already registered"
+                               : "a class name and a factory are required",
                  .got = class_name});
   op_builders_.emplace_back(class_name, std::move(factory));
 }
@@ -45,7 +45,7 @@ struct PluginAccess {
             std::filesystem::canonical(found.library).parent_path().string()};
   }
   static LoadedPlugin take(Plugin& plugin) {
-    // After all checks: a plugin that is refused leaves nothing behind.
+    // After all checks, so that a rejected plugin does not register anything.
     for (auto& [class_name, factory] : plugin.op_builders_)
       register_op_builder(plugin.traits_.name, class_name, std::move(factory));
     return {.create = std::move(plugin.create_), .probe = std::move(plugin.probe_)};
@@ -65,18 +65,17 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// What the text file said was checked before the library was opened; here the library itself is
-/// asked, because the two may not belong together.
+/// The text file was checked before the library was opened. This checks the library itself, because
+/// the two files may not belong together.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
-  // What ABI 1 began with. Fields that come later are read only where struct_size says that they
-  // are there.
+  // The fields of ABI 1. Later fields are read only if struct_size includes them.
   constexpr std::size_t kNeeded =
       offsetof(anyaccel_plugin, register_plugin) + sizeof(descriptor.register_plugin);
   if (descriptor.struct_size < kNeeded || descriptor.struct_size > (1U << 16))
     fail(ErrorCode::version_mismatch, found,
          "its descriptor has " + std::to_string(descriptor.struct_size) +
-             " bytes, this AnyAccel wants at least " + std::to_string(kNeeded) +
-             "; build the plugin again with this AnyAccel's package");
+             " bytes, but this AnyAccel needs at least " + std::to_string(kNeeded) +
+             "; rebuild the plugin with this AnyAccel's package");
   const BuildIdentity theirs{.abi = descriptor.abi_version,
                              .anyaccel = text_or_empty(descriptor.anyaccel_version),
                              .libtorch = text_or_empty(descriptor.libtorch_version),
@@ -86,20 +85,21 @@ void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descripto
     fail(ErrorCode::version_mismatch, found, problem);
   if (found.name != text_or_empty(descriptor.name))
     fail(ErrorCode::version_mismatch, found,
-         "it says that its name is '" + std::string(text_or_empty(descriptor.name)) +
-             "', its text file says '" + found.name + "'; the two files do not belong together");
+         "its name is '" + std::string(text_or_empty(descriptor.name)) +
+             "', but its text file names '" + found.name +
+             "'; the two files do not belong together");
   if (descriptor.register_plugin == nullptr)
-    fail(ErrorCode::version_mismatch, found, "its descriptor has no registering function");
+    fail(ErrorCode::version_mismatch, found, "its descriptor has no registration function");
 }
 
 LoadedPlugin load(const FoundPlugin& found) {
-  // It may register kernels with torch, so it never goes.
+  // Never unload it, because it may register kernels with torch.
   const DynamicLibrary library(found.library.string(), DynamicLibrary::Unload::never);
   const auto* descriptor = library.find<const anyaccel_plugin*>(ANYACCEL_PLUGIN_SYMBOL);
   if (descriptor == nullptr)
     fail(ErrorCode::unavailable, found,
          "it is not a plugin: it has no symbol " ANYACCEL_PLUGIN_SYMBOL
-         "; want ANYACCEL_PLUGIN(...) in one of its sources");
+         "; add ANYACCEL_PLUGIN(...) to one of its sources");
   check_descriptor(found, *descriptor);
   auto plugin = sdk::PluginAccess::make(found);
   std::array<char, 1024> message{};
@@ -107,10 +107,10 @@ LoadedPlugin load(const FoundPlugin& found) {
                                   message.size()) != 0) {
     message.back() = '\0';
     fail(ErrorCode::unavailable, found,
-         std::string("its registering function failed: ") + message.data());
+         std::string("its registration function failed: ") + message.data());
   }
   if (!sdk::PluginAccess::has_backend(plugin))
-    fail(ErrorCode::unavailable, found, "it registered no backend");
+    fail(ErrorCode::unavailable, found, "it did not register a backend");
   return sdk::PluginAccess::take(plugin);
 }
 
@@ -132,7 +132,7 @@ LoadedPlugin load_plugin(const FoundPlugin& plugin, bool trial) {
       }
     };
     const auto problem = run_in_trial(work, static_cast<double>(plugin_seconds()));
-    // What load() itself threw there has our prefix and the library's path already.
+    // Errors from load() already have our prefix and the library's path.
     const auto prefix = std::string("[") + kWhere + "] ";
     if (problem.rfind(prefix, 0) == 0)
       throw Error(ErrorCode::unavailable, kWhere, {.what = problem.substr(prefix.size())});

@@ -9,7 +9,7 @@
 
 namespace anyaccel {
 
-/// What a plugin registered.
+/// The backend that a plugin registered.
 struct LoadedPlugin {
   std::function<std::shared_ptr<sdk::Backend>()> create;
   std::function<sdk::Probe()> probe;  ///< may be empty

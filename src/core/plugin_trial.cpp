@@ -103,7 +103,7 @@ void send_failure(std::string_view why) {
   } catch (...) {
     send_failure("it threw something that is not a std::exception");
   }
-  ::_exit(0);  // no destructors: they are the parent's
+  ::_exit(0);  // do not run the parent's destructors
 }
 
 /// Kills the children of this process. Their children are reparented to us, so repeated calls kill

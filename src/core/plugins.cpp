@@ -17,12 +17,11 @@ namespace anyaccel {
 
 namespace {
 
-/// One plugin, for the process's life.
+/// A plugin; kept as long as the process lives.
 struct Known {
   FoundPlugin found;
-  bool registered =
-      false;  ///< there is a backend of its name that came from it; guarded by Plugins::mutex
-  std::mutex loading;  ///< held while its library is opened; guards `loaded`
+  bool registered = false;  ///< a backend of its name comes from it; guarded by Plugins::mutex
+  std::mutex loading;       ///< held while its library is opened; guards `loaded`
   LoadedPlugin loaded;
 
   std::mutex mutex;  // guards the two below
@@ -41,20 +40,20 @@ struct Known {
 };
 
 struct Plugins {
-  std::mutex mutex;  // guards both; a Known stays where it is
+  std::mutex mutex;  // guards both; a Known never moves
   std::deque<Known> known;
   std::vector<std::string> searched;
 };
 
 Plugins& state() {
-  static auto* instance = new Plugins;  // never destroyed, as what they registered
+  static auto* instance = new Plugins;  // never destroyed, like the backends they registered
   return *instance;
 }
 
-/// A broken plugin is no error unless somebody wants it, but never passed over in silence.
+/// A broken plugin is an error only if the user names it; otherwise it is reported as a warning.
 void warn(const Known& plugin, const std::string& why) {
   const auto named = env("DS_ACCELERATOR");
-  if (named) return;  // either it is this one, and the error says it, or nobody asked
+  if (named) return;  // either it is this plugin, and the error reports it, or it is not needed
   log_once(LogLevel::warning, plugin.found.file.string(),
            "the plugin " + plugin.found.file.string() + " is skipped: " + why);
 }
@@ -64,7 +63,7 @@ void reject(Known& plugin, const std::string& why) {
   warn(plugin, why);
 }
 
-/// Opens the library at the first call; a failure stays one.
+/// Opens the library at the first call. A failure is permanent.
 LoadedPlugin& load(Known& plugin) {
   const std::lock_guard lock(plugin.loading);
   const auto verdict = plugin.verdict();
@@ -98,7 +97,7 @@ sdk::Probe probe(Known& plugin) noexcept {
     const auto verdict = plugin.verdict();
     if (verdict.state == PluginState::refused)
       return {0, "its plugin was refused: " + verdict.reason};
-    // Where the text file can tell that there is nothing, the library stays closed.
+    // If the text file shows that there are no devices, the library is not opened.
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
     const auto& loaded = load(plugin);
@@ -141,14 +140,15 @@ void add(const FoundPlugin& found) {
     std::string owner = "another backend";
     for (const auto& other : plugins())
       if (other.name == found.name && other.path != found.file.string()) owner = other.path;
-    return reject(*plugin, "the name '" + found.name + "' is taken by " + owner +
-                               "; give one of the two another name");
+    return reject(*plugin, "the name '" + found.name + "' is already used by " + owner +
+                               "; rename one of them");
   }
   if (found.problem.empty())
-    plugin->set(PluginState::found, "its text file fits; its library was not needed so far");
+    plugin->set(PluginState::found,
+                "its text file is compatible; its library has not been needed yet");
   else
     reject(*plugin, found.problem);
-  // Also a refused one, so that naming it tells why.
+  // Register a rejected plugin too, so that naming it reports the reason.
   if (!taken && is_plugin_name(found.name) && !is_reserved_name(found.name))
     register_as_backend(*plugin);
 }

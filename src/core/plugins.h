@@ -9,15 +9,15 @@
 
 namespace anyaccel {
 
-/// Looks into the folders and registers what is found: each plugin as a backend that opens its
-/// library when it is first probed or created; a broken one with its reason as its answer. Called
-/// with no lock of the registry held.
+/// Searches the folders and registers each plugin as a backend that opens its library when it is
+/// first probed or created. A broken plugin becomes a backend whose probe returns the reason. The
+/// caller must not hold a lock of the registry.
 void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 
 /// True for the name of a backend that a plugin's text file registered. Thread-safe.
 bool is_plugin(const std::string& name);
 
-/// "; plugins that were refused: ..." for messages; empty when none was.
+/// "; plugins that were refused: ..." for messages; empty if there are none.
 std::string refused_plugins();
 
 }  // namespace anyaccel

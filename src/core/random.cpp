@@ -23,7 +23,7 @@ void check_state(const at::Tensor& state, const char* where) {
                                             " tensor of " + std::to_string(state.dim()) +
                                             " dimensions on " + state.device().str()
                                       : "an undefined tensor",
-               .want = "the 1-d uint8 tensor in host memory that get_rng_state() gave"});
+               .want = "the 1-d uint8 tensor in host memory that get_rng_state() returned"});
 }
 
 at::Tensor state_of(at::Generator generator) {
@@ -78,7 +78,7 @@ Random Accelerator::random() { return Random(*this); }
 
 void Random::manual_seed(std::uint64_t value) const {
   anyaccel::seed(host(), value);
-  // Seeding must not start a device; when it starts, it starts with this seed.
+  // Seeding must not start a device. A device that starts later uses this seed.
   accelerator_->lazy_call(
       [accelerator = accelerator_, value] { accelerator->manual_seed_all(value); });
 }

@@ -18,7 +18,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::vector<BackendEntry> entries;
-  std::map<std::string, sdk::Probe> answers;  ///< of answer_probe()
+  std::map<std::string, sdk::Probe> answers;  ///< set by answer_probe()
 };
 
 Registry& registry() {
@@ -28,7 +28,7 @@ Registry& registry() {
 
 void register_built_once() {
   static std::once_flag once;
-  static thread_local bool inside = false;  // register_backend() below comes back here
+  static thread_local bool inside = false;  // register_backend() below calls this function again
   if (inside) return;
   std::call_once(once, [] {
     inside = true;
@@ -42,7 +42,7 @@ void register_built_once() {
 
 struct Finders {
   std::recursive_mutex
-      mutex;  // who asks meanwhile waits for what is found; a finder itself may ask
+      mutex;  // other threads wait for the finders; a finder may query the registry
   std::atomic<bool> any{false};
   std::vector<std::function<void()>> waiting;
 };
@@ -109,7 +109,7 @@ void register_backend(BackendEntry entry) {
   for (const auto& other : state.entries)
     if (other.traits.name == entry.traits.name)
       throw Error(ErrorCode::invalid_argument, "register_backend",
-                  {.what = "a backend of this name is registered",
+                  {.what = "a backend of this name is already registered",
                    .got = entry.traits.name,
                    .want = "a new name"});
   const auto place = std::find_if(

@@ -1,4 +1,4 @@
-// The registry's state, for detection.
+// Internal interface of the registry.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,19 @@
 
 namespace anyaccel {
 
-/// Registers the built backends and finds the plugins, at its first call. Thread-safe.
+/// Registers the built-in backends and finds plugins at the first call. Thread-safe.
 void prepare_registry();
 
-/// Copies of all entries in the order of probing; registers the built ones at its first call.
-/// Thread-safe.
+/// Copies of all entries in the order of probing. Registers the built-in backends at the first
+/// call. Thread-safe.
 std::vector<BackendEntry> registered_entries();
 
-/// Runs an entry's probe; an exception becomes the reason of "no". Never throws.
+/// Runs an entry's probe. If it throws, the backend is unavailable and the exception is the reason.
+/// Never throws.
 BackendVerdict probe_backend(const BackendEntry& entry) noexcept;
 
-/// From now on probing the backend `name` gives `answer`, also when it is registered later. For who
-/// provides a device that no driver knows of, as a simulator does. Thread-safe.
+/// Makes the backend `name` answer probes with `answer`, even if it is registered later. Used for
+/// devices without a driver, such as simulated ones. Thread-safe.
 void answer_probe(const std::string& name, sdk::Probe answer);
 
 /// "cpu, cuda, ..." for messages.

@@ -64,7 +64,7 @@ StreamGuard::StreamGuard(Accelerator& accelerator, const Stream& stream)
     : accelerator_(accelerator),
       previous_device_(accelerator.current_device()),
       previous_(accelerator.current_stream(stream.device_index())) {
-  accelerator_.set_stream(stream);  // first: it may refuse, and then nothing has changed
+  accelerator_.set_stream(stream);  // first, so that nothing has changed if it throws
   accelerator_.set_device(stream.device_index());
 }
 
@@ -72,7 +72,7 @@ StreamGuard::~StreamGuard() {
   try {
     accelerator_.backend().set_stream(previous_);
     accelerator_.backend().set_device(previous_device_);
-  } catch (...) {  // a lost device: the next call on it reports
+  } catch (...) {  // a lost device; the next call on it reports the error
   }
 }
 

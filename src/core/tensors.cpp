@@ -1,4 +1,4 @@
-// Tensors from values.
+// Creates tensors from values.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 
@@ -13,7 +13,7 @@ template <typename T>
 at::Tensor make(c10::ArrayRef<T> values, c10::ScalarType dtype, const c10::Device& device,
                 const char* where) {
   const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
-  // from_blob wants a mutable pointer; the values are only read.
+  // from_blob takes a mutable pointer, but the values are only read.
   const auto view = at::from_blob(const_cast<T*>(values.data()),
                                   {static_cast<std::int64_t>(values.size())}, options);  // NOLINT
   return translated(

@@ -14,8 +14,8 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-/// A number with its peak. Relaxed order is enough: nobody reads other memory by what they find
-/// here.
+/// A counter with its peak. Relaxed order suffices, because no thread synchronizes other memory
+/// through it.
 class Counter {
  public:
   void add(std::int64_t amount) noexcept {
@@ -27,7 +27,7 @@ class Counter {
   }
   MemoryStat read() const noexcept {
     const auto now = current_.load(std::memory_order_relaxed);
-    // Another thread may be between raising the number and raising the peak.
+    // Another thread may have raised the value but not yet the peak.
     return {now, std::max(now, peak_.load(std::memory_order_relaxed))};
   }
   void reset_peak() noexcept {
@@ -51,7 +51,8 @@ constinit Counter count_counter;
 constinit std::atomic<std::int64_t> failures{0};
 constinit std::atomic<bool> installed{false};
 
-/// Stands before the data. A size that is asked of malloc later would not be the tensor's.
+/// Precedes the data. Stores the size that was requested, because malloc only reports the size of
+/// its block.
 struct alignas(c10::gAlignment) Header {
   std::size_t bytes;
 };
@@ -66,8 +67,8 @@ void release(void* data) {
   count_counter.subtract(1);
 }
 
-/// torch's host memory with a header. Data and context are the same address, as raw_allocate()
-/// demands.
+/// Allocates torch's host memory with a header. Data and context have the same address, as
+/// raw_allocate() requires.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -90,19 +91,20 @@ class CountingAllocator final : public c10::Allocator {
     constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() - sizeof(Header);
     try {
       if (bytes <= kMost) return c10::alloc_cpu(bytes + sizeof(Header));
-    } catch (const c10::Error&) {  // reported below, in the tensor's bytes
+    } catch (const c10::Error&) {  // reported below, with the tensor's size
     }
     failures.fetch_add(1, std::memory_order_relaxed);
     c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
-    // Begins as torch's own message does, because programs look for that; the class is torch's for
-    // lack of memory.
+    // The message starts like torch's own, because programs search for that text. The class is
+    // torch's class for running out of memory.
     TORCH_CHECK_WITH(OutOfMemoryError, false,
                      "DefaultCPUAllocator: can't allocate memory: you tried to allocate ", bytes,
                      " bytes; ", bytes_counter.read().current, " bytes are in use by host tensors");
   }
 };
 
-// Programs make tensors before they ask for an accelerator; those must be counted too.
+// Installed at load time, because tensors that a program makes before it uses an accelerator must
+// be counted too.
 [[maybe_unused]] const bool installed_at_load = install_counting_allocator();
 
 }  // namespace
@@ -110,7 +112,7 @@ class CountingAllocator final : public c10::Allocator {
 bool install_counting_allocator() noexcept {
   if (installed.load(std::memory_order_acquire)) return true;
   if (c10::GetCPUAllocator() != c10::GetDefaultCPUAllocator()) return false;
-  // Never destroyed: tensors of static life are freed after everything else.
+  // Never destroyed, because tensors with static storage duration may be freed after it.
   static CountingAllocator& allocator = *new CountingAllocator;
   c10::SetCPUAllocator(&allocator);
   installed.store(c10::GetCPUAllocator() == &allocator, std::memory_order_release);

@@ -1,4 +1,4 @@
-// The allocator of host tensors: torch's memory, with true numbers.
+// The allocator of host tensors: torch's memory, with exact statistics.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -7,21 +7,21 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Puts the counting allocator in place of torch's for all host tensors made from now on. Runs when
-/// the library is loaded; later calls change nothing. False when a program has set an allocator of
-/// its own before: that one stays, and nothing is counted. Tensors made before keep the allocator
-/// that they came from.
+/// Replaces torch's allocator by the counting allocator for all host tensors made from now on. The
+/// library calls it when it is loaded; later calls are no-ops. Returns false if the program has
+/// already set an allocator of its own, which then stays in use, and nothing is counted. Existing
+/// tensors keep their allocator.
 bool install_counting_allocator() noexcept;
 
-/// True when host tensors are counted in this process.
+/// True if host tensors are counted in this process.
 bool counts_allocations() noexcept;
 
-/// Exact bytes of live host tensors, their number, peaks of both, and failures. Reads a few
-/// counters and nothing else. Memory that torch did not allocate (from_blob, mapped files) is not
-/// in it. Thread-safe.
+/// Bytes and number of live host tensors, the peaks of both, and the number of failed allocations.
+/// Only reads a few counters. Does not include memory that torch did not allocate (from_blob,
+/// mapped files). Thread-safe.
 MemoryStats counted_memory() noexcept;
 
-/// Starts the peaks anew from the current values. Thread-safe.
+/// Resets the peaks to the current values. Thread-safe.
 void reset_counted_peaks() noexcept;
 
 }  // namespace anyaccel::backends::cpu

@@ -18,21 +18,20 @@ namespace anyaccel::backends::cpu {
 
 namespace {
 
-// Each thread's device and streams, as on every accelerator. Plain data, because a thread_local
-// with a destructor costs a check at every use, and asking for the current stream is part of
-// recording an event.
+// The current device and streams of each thread. Plain data, because a thread_local with a
+// destructor costs a check at each use, and recording an event reads the current stream.
 constexpr std::size_t kInlineDevices = 16;
 constinit thread_local DeviceIndex thread_device = -1;  // not chosen yet
 constinit thread_local std::array<c10::StreamId, kInlineDevices> thread_streams{};
 
-/// The streams of devices beyond those, by index.
+/// Streams of the devices from kInlineDevices on, by index.
 std::vector<c10::StreamId>& more_streams() {
   static thread_local std::vector<c10::StreamId> streams;
   return streams;
 }
 
 Stream stream_object(DeviceIndex index, c10::StreamId id) {
-  // torch's CPU has no index: Device(kCPU, 1) would be refused by it.
+  // torch rejects Device(kCPU, 1), because its CPU device has no index.
   return {c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kCPU), id), index};
 }
 
@@ -42,7 +41,7 @@ std::int64_t now_ns() noexcept {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-/// All work before it is done when it is recorded, so a time is all that there is to it.
+/// An event is only a time, because earlier work is complete when the event is recorded.
 class CpuEvent final : public sdk::EventImpl {
  public:
   void record(const Stream& /*stream*/) override {
@@ -56,7 +55,7 @@ class CpuEvent final : public sdk::EventImpl {
   }
 
  private:
-  std::atomic<std::int64_t> time_ns_{0};  // events may be recorded here and read there
+  std::atomic<std::int64_t> time_ns_{0};  // one thread may record an event that another reads
 };
 
 }  // namespace
@@ -153,12 +152,12 @@ MemoryInfo CpuBackend::memory_info(DeviceIndex index) const {
   const auto amount =
       topology::usable_memory(devices_[static_cast<std::size_t>(index)].memory_nodes);
   if (amount.total == topology::MemoryAmount::unlimited)
-    fail_unsupported("memory_info", "asking for the memory", "/proc/meminfo cannot be read");
+    fail_unsupported("memory_info", "querying memory", "/proc/meminfo cannot be read");
   return {.free = amount.available, .total = amount.total};
 }
 
 void CpuBackend::reset_peak_memory_stats(DeviceIndex index) {
-  memory_stats(index);  // refuses where nothing is counted
+  memory_stats(index);  // throws if nothing is counted
   reset_counted_peaks();
   if (counts_process_) process_memory_.reset_peak();
 }

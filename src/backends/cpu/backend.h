@@ -1,4 +1,4 @@
-// The CPU as an accelerator. Work is done when the call returns, so streams are identities and
+// The CPU as an accelerator. Work is complete when the call returns, so streams are identities and
 // events are times.
 #pragma once
 
@@ -10,25 +10,26 @@
 
 namespace anyaccel::backends::cpu {
 
-/// See README.md for what differs from other backends. Not on the generic backend: torch's CPU has
-/// no events, no streams to choose and no device indices above 0.
+/// README.md describes the differences from other backends. Does not derive from the generic
+/// backend, because torch's CPU device has no events, no selectable streams and no device index
+/// above 0.
 class CpuBackend : public sdk::Backend {
  public:
-  /// Reads LOCAL_SIZE and the machine once; the devices stay the same from then on.
+  /// Reads LOCAL_SIZE and the machine once; the devices do not change afterwards.
   CpuBackend();
-  /// The same on a machine that need not be this one.
+  /// Uses the given devices, which may be those of another machine.
   explicit CpuBackend(std::vector<CpuDevice> devices);
 
   DeviceIndex device_count() const noexcept override;
-  /// Until a thread chooses, LOCAL_RANK where that is one of the devices, else 0. As DeepSpeed's
-  /// current_device.
+  /// Until a thread calls set_device(), its device is LOCAL_RANK if that is one of the devices,
+  /// otherwise 0, as in DeepSpeed's current_device.
   DeviceIndex current_device() const override;
   void set_device(DeviceIndex index) override;
   void synchronize(DeviceIndex index) override;
   DeviceProperties properties(DeviceIndex index) const override;
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override;
 
-  /// The one host generator, for every index.
+  /// Returns torch's single host generator for every index.
   at::Generator default_generator(DeviceIndex index) const override;
 
   Stream current_stream(DeviceIndex index) const override;
@@ -37,13 +38,13 @@ class CpuBackend : public sdk::Backend {
   Stream new_stream(DeviceIndex index, int priority) override;
   std::shared_ptr<sdk::EventImpl> new_event(DeviceIndex index, bool enable_timing) override;
 
-  /// Counts the process's host tensors, with the same numbers for every index, or, with
-  /// ANYACCEL_CPU_MEMORY=rss, its resident set size.
+  /// Statistics of the process's host tensors or, with ANYACCEL_CPU_MEMORY=rss, of its resident set
+  /// size. They are the same for every index.
   MemoryStats memory_stats(DeviceIndex index) const override;
   MemoryInfo memory_info(DeviceIndex index) const override;
   void reset_peak_memory_stats(DeviceIndex index) override;
 
-  /// Captures and replays for real, see graph/graph.h.
+  /// A graph that supports capture and replay, see graph/graph.h.
   std::shared_ptr<sdk::GraphImpl> new_graph() override;
   bool is_current_stream_capturing() const override;
 

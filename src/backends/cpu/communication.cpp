@@ -31,14 +31,14 @@ using Clock = std::chrono::system_clock;
 
 constexpr const char* kBuilder = "CCLCommBuilder";
 constexpr const char* kStarts = "starts";
-/// A start takes half a second on a quiet machine, and one that is loaded many times over more than
-/// ten.
+/// A start takes half a second on an idle machine, and more than ten seconds on a heavily
+/// overloaded one.
 constexpr double kTrialSeconds = 40;
 constexpr auto kRefusalLasts = std::chrono::hours(1);
 
 CommunicationChoice gloo(const std::string& why) { return {"gloo", "gloo, because " + why}; }
 
-/// Size and time of a file or folder; empty when it is not there.
+/// Size and modification time of a file or folder; empty if it does not exist.
 std::string stamp(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {};
@@ -46,8 +46,8 @@ std::string stamp(const fs::path& path) {
          std::to_string(info.st_mtim.tv_nsec);
 }
 
-/// Cheap, and the end of it on machines without oneCCL: reading an op's sources for its key takes
-/// milliseconds.
+/// A cheap check that ends the search on machines without oneCCL. The op's key takes milliseconds
+/// to compute, because that reads the op's sources.
 bool may_be_built(const build::Op& op, const build::Settings& settings) {
   std::error_code ignored;
   for (const auto& folder : settings.paths.prebuilt)
@@ -57,7 +57,8 @@ bool may_be_built(const build::Op& op, const build::Settings& settings) {
   return false;
 }
 
-/// A line for each start that was tried; nothing when none was, or a refusal is old.
+/// Returns the stored result of a trial; nullopt if there is none, or if a stored failure has
+/// expired.
 std::optional<std::string> kept(const fs::path& memo, const std::string& identity) {
   const auto text = try_read_file(memo);
   if (!text || !text->starts_with(identity + "\n\n")) return std::nullopt;
@@ -71,13 +72,15 @@ std::optional<std::string> kept(const fs::path& memo, const std::string& identit
   return answer;
 }
 
-/// A cache that cannot be written changes no answer: it is tried again next time.
+/// Stores the result of a trial. If the cache cannot be written, the next process runs the trial
+/// again.
 void keep(const fs::path& memo, const std::string& identity, const std::string& answer) {
   try {
     write_file_atomically(memo, identity + "\n\n" + std::to_string(Clock::to_time_t(Clock::now())) +
                                     " " + answer + "\n");
   } catch (const std::exception& error) {
-    log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
+    log(LogLevel::debug,
+        std::string("the result of the oneCCL trial is not stored: ") + error.what());
   }
 }
 
@@ -87,7 +90,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// "starts", or why it does not.
+/// Returns "starts", or why oneCCL does not start.
 std::string try_start(const fs::path& library) {
   const auto problem = run_in_trial(
       [&] {
@@ -109,16 +112,16 @@ CommunicationChoice choose() {
   if (mode == "off") return gloo("ANYACCEL_CCL is off");
   if (mode != "auto")
     log_once(LogLevel::warning, "ANYACCEL_CCL",
-             "ANYACCEL_CCL=" + mode + " is ignored; want auto or off");
+             "ANYACCEL_CCL=" + mode + " is ignored; expected auto or off");
   const auto* const op = own_op(kBuilder);
   if (op == nullptr) return gloo("this AnyAccel has no op for oneCCL");
   const auto settings = own_settings();
   const auto prefix = build::prefix_of(op->description);
   const auto not_built = [&](const std::string& why) {
     return gloo("the op " + op->description.name + " is not built" +
-                (why.empty() ? "" : " for what is here: " + why) +
-                (prefix.empty() ? "; no oneCCL was found to build it with"
-                                : "; oneCCL is in " + prefix + ": `anyaccel ops build " +
+                (why.empty() ? "" : " for this machine: " + why) +
+                (prefix.empty() ? "; no oneCCL was found for building it"
+                                : "; oneCCL is in " + prefix + ", so run `anyaccel ops build " +
                                       op->description.name + "`"));
   };
   if (!may_be_built(*op, settings)) return not_built({});
@@ -129,7 +132,8 @@ CommunicationChoice choose() {
   try {
     cache.prepare();
   } catch (const Error& error) {
-    log(LogLevel::debug, std::string("what was tried of oneCCL is not kept: ") + error.what());
+    log(LogLevel::debug,
+        std::string("the result of the oneCCL trial is not stored: ") + error.what());
   }
   const auto& library = found->held.library;
   const auto identity = found->held.manifest.sha256 + "\n" + ccl_identity(library);
@@ -137,8 +141,8 @@ CommunicationChoice choose() {
   const auto name = "ccl-" + build::sha256(identity).substr(0, 16);
   auto answer = folder.empty() ? std::nullopt : kept(folder / name, identity);
   if (!answer) {
-    // The ranks of a node that begin together: one tries, and the others take its answer, so that
-    // all have the same.
+    // If the ranks of a node start together, one runs the trial and the others use its result, so
+    // that all ranks agree.
     build::FileLock lock;
     if (!folder.empty()) {
       lock = build::FileLock::exclusive(cache.lock_file(name), [](const auto&) {});
@@ -160,14 +164,14 @@ std::string ccl_identity(const fs::path& op_library) {
   const auto elf = build::read_elf(op_library);
   std::istringstream folders(elf ? elf->run_path : std::string());
   for (std::string folder; std::getline(folders, folder, ':');) {
-    // The folder too: the parts that oneCCL opens by itself lie beside it.
+    // Include the folder, because oneCCL itself opens other libraries in it.
     out << folder << " " << stamp(folder) << "\n";
     for (const auto& name : elf->needed)
       if (const fs::path path = fs::path(folder) / name;
           name.starts_with("libccl") && !stamp(path).empty())
         out << path.string() << " " << stamp(path) << " " << build::library_identity(path) << "\n";
   }
-  // What differs from rank to rank is not taken: a trial has one rank.
+  // Exclude variables that differ between ranks, because the trial's result applies to all ranks.
   static const std::set<std::string> kOfRanks{"CCL_LOCAL_RANK", "CCL_LOCAL_SIZE"};
   std::set<std::string> variables;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

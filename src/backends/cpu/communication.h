@@ -1,4 +1,4 @@
-// What the CPU communicates through: oneCCL where it can really start, else gloo.
+// Chooses the CPU's communication backend: oneCCL if a trial start succeeds, otherwise gloo.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Looks for the op CCLCommBuilder without building it, then tries a start of oneCCL in a child
-/// process, whose outcome is kept in the op cache: that it starts, until the library, its folder or
-/// the environment is another; that it does not, for an hour. Where the op is not built it is a
-/// look for two files. Throws nothing.
+/// Looks for the op CCLCommBuilder without building it, then starts oneCCL in a child process as a
+/// trial. The op cache stores the result: a success until the library, its folder or the
+/// environment changes, a failure for an hour. If the op is not built, this costs only a few file
+/// lookups. Never throws.
 CommunicationChoice choose_communication() noexcept;
 
-/// What tells oneCCL as `op_library` would open it, in this environment on this machine, from
-/// another: text.
+/// Text that identifies the oneCCL that `op_library` would open in this environment on this
+/// machine. A stored result is valid only for the same text.
 std::string ccl_identity(const std::filesystem::path& op_library);
 
 }  // namespace anyaccel::backends::cpu

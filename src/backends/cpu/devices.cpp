@@ -36,7 +36,7 @@ std::vector<CpuDevice> cpu_devices(const topology::Machine& machine,
     for (std::size_t n = first; n < std::min(last, nodes.size()); ++n)
       add_node(devices[i], machine, nodes[n]);
     if (nodes.empty()) devices[i].cores = static_cast<int>(machine.cores.size());
-    // All nodes means no limit but the host's own; asking each node would only cost time.
+    // For a device with all nodes only the host's limit applies, so the nodes need not be queried.
     if (machine.nodes.size() == devices[i].memory_nodes.size()) devices[i].memory_nodes.clear();
   }
   return devices;
@@ -53,7 +53,7 @@ std::optional<int> local_size_from_environment() noexcept try {
 }
 
 DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
-  // A launcher may start more ranks than there are nodes; those share device 0.
+  // A launcher may start more ranks than there are devices. The additional ranks share device 0.
   const auto rank = env_int("LOCAL_RANK", 0, kMaxDevices);
   return rank && *rank < count ? static_cast<DeviceIndex>(*rank) : 0;
 } catch (const std::exception& error) {
@@ -64,13 +64,13 @@ DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept try {
 
 sdk::Probe probe() noexcept try {
   if (const auto size = local_size_from_environment())
-    return {*size, "LOCAL_SIZE says " + std::to_string(*size)};
+    return {*size, "LOCAL_SIZE is " + std::to_string(*size)};
   const auto& machine = topology::this_machine();
   const int count = static_cast<int>(cpu_devices(machine, std::nullopt).size());
   return {count, std::to_string(count) + (count == 1 ? " NUMA node" : " NUMA nodes") +
                      " with cores, " + std::to_string(machine.cores.size()) + " cores in all"};
 } catch (const std::exception& error) {
-  return {1, std::string("the topology cannot be read, so it is one device: ") + error.what()};
+  return {1, std::string("the topology cannot be read, so there is one device: ") + error.what()};
 }
 
 }  // namespace anyaccel::backends::cpu

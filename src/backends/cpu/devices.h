@@ -1,4 +1,4 @@
-// The devices of the CPU: its NUMA nodes, or the equal parts that LOCAL_SIZE asks for.
+// The devices of the CPU: its NUMA nodes, or as many equal parts as LOCAL_SIZE requests.
 #pragma once
 
 #include <optional>
@@ -12,24 +12,24 @@ namespace anyaccel::backends::cpu {
 
 /// One device of the cpu backend.
 struct CpuDevice {
-  int numa_node = -1;  ///< operating system's number of its (first) node; -1 when unknown
+  int numa_node = -1;  ///< the operating system's number of its first node; -1 if unknown
   int cores = 0;       ///< cores that this process may use there
-  std::vector<int> memory_nodes;  ///< nodes whose memory it counts; empty: all of the host's
+  std::vector<int> memory_nodes;  ///< nodes whose memory it includes; empty: all memory of the host
 };
 
-/// Devices of a machine. Without `local_size` one for each NUMA node with cores, at least one. With
-/// it that many: each stands for its share of the nodes, or shares a node with others when there
-/// are fewer nodes.
+/// Devices of a machine. Without `local_size`, one per NUMA node with cores, and at least one. With
+/// `local_size`, that many devices: each has its share of the nodes or, if there are fewer nodes,
+/// shares a node with others.
 std::vector<CpuDevice> cpu_devices(const topology::Machine& machine, std::optional<int> local_size);
 
-/// LOCAL_SIZE as launchers set it; nothing when unset or 0. A value that is no count is reported
-/// once in the log and otherwise ignored.
+/// LOCAL_SIZE, as set by launchers; nullopt if it is unset or 0. An invalid value is logged once
+/// and ignored.
 std::optional<int> local_size_from_environment() noexcept;
 
-/// LOCAL_RANK as launchers set it, where it is one of `count` devices; else 0.
+/// LOCAL_RANK, as set by launchers, if it is one of `count` devices; otherwise 0.
 DeviceIndex local_rank_from_environment(DeviceIndex count) noexcept;
 
-/// For the registry: the number of devices and where it comes from. Starts nothing.
+/// The number of devices and its source, for the registry. Does not initialize anything.
 sdk::Probe probe() noexcept;
 
 }  // namespace anyaccel::backends::cpu

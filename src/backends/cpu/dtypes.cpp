@@ -15,7 +15,8 @@ namespace {
 
 using c10::ScalarType;
 
-/// Calls an operator without arguments that answers yes or no; no when this torch lacks it.
+/// Calls an operator that takes no arguments and returns a bool. Returns false if this torch does
+/// not have it.
 bool ask_torch(const char* name) noexcept try {
   const auto op = c10::Dispatcher::singleton().findSchema({name, ""});
   if (!op) return false;
@@ -28,7 +29,7 @@ bool ask_torch(const char* name) noexcept try {
 
 bool cpu_multiplies_bf16() noexcept {
 #if defined(__x86_64__)
-  // Whatever has AMX has this too.
+  // CPUs with AMX have this feature too.
   return __builtin_cpu_supports("avx512bf16") != 0;
 #elif defined(__aarch64__) && defined(__linux__)
   constexpr unsigned long kHwcap2Bf16 = 1UL << 14;  // HWCAP2_BF16 of the kernel's headers
@@ -38,7 +39,8 @@ bool cpu_multiplies_bf16() noexcept {
 #endif
 }
 
-/// oneDNN takes bf16 on every CPU with AVX-512 and emulates it where the instruction is missing.
+/// oneDNN accepts bf16 on every CPU with AVX-512, but emulates it if the CPU has no bf16
+/// instructions.
 bool fast_bf16() noexcept {
   static const bool answer =
       ask_torch("mkldnn::_is_mkldnn_bf16_supported") && cpu_multiplies_bf16();
@@ -65,7 +67,7 @@ DtypeSupport dtype_support(ScalarType dtype) {
     case ScalarType::Byte: return support;
     case ScalarType::Half: support.fast = fast_fp16(); return support;
     case ScalarType::BFloat16: support.fast = fast_bf16(); return support;
-    // gloo refuses them (torch.distributed in Python sends complex numbers as pairs).
+    // gloo does not support them (torch.distributed in Python sends complex numbers as pairs).
     case ScalarType::Short:
     case ScalarType::ComplexFloat:
     case ScalarType::ComplexDouble: support.reducible = false; return support;
@@ -75,13 +77,14 @@ DtypeSupport dtype_support(ScalarType dtype) {
     case ScalarType::UInt32:
     case ScalarType::UInt64:
     case ScalarType::ComplexHalf:
-    // Products of 8-bit floats exist, sums do not: weights are stored so, and converted to compute.
+    // torch multiplies 8-bit floats but does not add them. They are used to store weights, which
+    // are converted before computing.
     case ScalarType::Float8_e4m3fn:
     case ScalarType::Float8_e5m2:
     case ScalarType::Float8_e4m3fnuz:
     case ScalarType::Float8_e5m2fnuz:
     case ScalarType::Float8_e8m0fnu: return {.storable = true};
-    // Quantized and packed types can be made, but neither copied as such nor converted.
+    // Tensors of quantized and packed types can be made, but neither copied nor converted.
     default: return {};
   }
 }

@@ -1,16 +1,16 @@
-// What malloc does with memory that host tensors give back.
+// Makes malloc keep the memory that host tensors free.
 #pragma once
 
 namespace anyaccel::backends::cpu {
 
-/// Lets glibc's malloc keep up to ANYACCEL_HOST_CACHE_MB (256 unless set, 0 to leave malloc alone)
-/// of freed memory at the end of its heap, where its own default is twice the largest block that
-/// was freed. A training step frees all its gradients and activations, and would otherwise hand
-/// them to the system and get them back page by page, cleared. Blocks of 32 MiB and more go back at
-/// once, as by default. Nothing is changed where the program's user says what malloc does
+/// Lets glibc's malloc keep up to ANYACCEL_HOST_CACHE_MB (in MiB; default 256; 0 leaves malloc
+/// unchanged) of freed memory at the end of its heap. Malloc's own limit is twice the size of the
+/// largest block that was freed. A training step frees all its gradients and activations; malloc
+/// would return them to the system and later get them back page by page, cleared. Blocks of 32 MiB
+/// and more are returned immediately, as by default. Changes nothing if the user configures malloc
 /// (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, glibc.malloc in GLIBC_TUNABLES), or with
-/// another libc. Throws `invalid_argument` for a value that is no number from 0 to 2047.
-/// Thread-safe; a second call changes nothing.
+/// another libc. Throws `invalid_argument` if the value is not a number from 0 to 2047.
+/// Thread-safe; further calls are no-ops.
 void keep_freed_memory();
 
 }  // namespace anyaccel::backends::cpu

@@ -15,7 +15,8 @@ const sdk::Traits& traits() {
     traits.resolves_data_dependency = true;
     traits.handles_memory_backpressure = true;
     traits.indexed_names = false;
-    // Below everything, also what users register with the default: the CPU is always there.
+    // Below all other backends, including those that users register with the default priority,
+    // because the CPU is always available.
     traits.priority = -1000;
     traits.op_builder_dir = "deepspeed.ops.op_builder.cpu";
     return traits;

@@ -1,4 +1,4 @@
-// What the cpu backend says about itself; needs no torch.
+// Traits of the cpu backend; needs no torch.
 #pragma once
 
 #include "anyaccel/export.h"
@@ -6,7 +6,7 @@
 
 namespace anyaccel::backends::cpu {
 
-/// `probe` is left out: counting NUMA nodes needs the topology, see devices.h.
+/// `probe` is not set, because counting NUMA nodes needs the topology; see devices.h.
 ANYACCEL_API const sdk::Traits& traits();
 
 }  // namespace anyaccel::backends::cpu

@@ -14,13 +14,13 @@ namespace anyaccel::backends::cuda {
 
 namespace {
 
-/// NVML names a device "GPU-<uuid>" or "MIG-<uuid>"; the driver only gives the number.
+/// NVML names a device "GPU-<uuid>" or "MIG-<uuid>"; the driver only returns the UUID itself.
 std::optional<std::string> nvml_uuid(const std::string& number) {
   for (const char* kind : {"MIG-", "GPU-"}) {
     try {
       Nvml::instance().memory(kind + number);
       return kind + number;
-    } catch (const Error&) {  // of the other kind
+    } catch (const Error&) {  // the device is of the other kind
     }
   }
   return std::nullopt;
@@ -32,18 +32,17 @@ CudaBackend::CudaBackend() : TorchBackend(cuda::traits()), counted_(probe_device
   traits_.supports_nvtx_domain = nvtx_has_domains();
 }
 
-// torch's own answer would initialize the driver to find out that it is not, and a fork would not
-// survive that.
+// torch's own implementation would initialize the driver, after which fork() is unsafe.
 bool CudaBackend::is_initialized() const noexcept {
   if (runs_.load(std::memory_order_relaxed)) return true;
-  // Without NVML it is no NVIDIA driver that drives torch's CUDA type.
+  // Without NVML, torch's CUDA type does not run on NVIDIA's driver.
   const bool torch_may_tell = !Nvml::instance().reason().empty();
   const bool runs = driver_runs().value_or(torch_may_tell && TorchBackend::is_initialized());
   if (runs) runs_.store(true, std::memory_order_relaxed);
   return runs;
 }
 
-// Before CUDA runs NVML counts, for the same reason.
+// NVML counts the devices until CUDA runs, for the same reason.
 DeviceIndex CudaBackend::device_count() const noexcept {
   return counted_ > 0 && !is_initialized() ? counted_ : TorchBackend::device_count();
 }
@@ -62,7 +61,8 @@ std::optional<std::string> CudaBackend::uuid(DeviceIndex index) const {
     if (static_cast<std::size_t>(index) < uuids.size())
       return uuids[static_cast<std::size_t>(index)];
   } catch (const Error& error) {
-    log_once(LogLevel::info, "nvml", std::string("NVML cannot name the devices: ") + error.what());
+    log_once(LogLevel::info, "nvml",
+             std::string("NVML cannot identify the devices: ") + error.what());
   }
   return std::nullopt;
 }
@@ -76,7 +76,7 @@ Capability CudaBackend::capability(DeviceIndex index) const {
 DeviceProperties CudaBackend::properties(DeviceIndex index) const {
   auto properties = Backend::properties(index);
   const auto id = uuid(index);
-  if (!id) start();  // NVML cannot tell, so CUDA has to
+  if (!id) start();  // NVML does not report it, so start CUDA
   Capability found{-1, -1};
   if (id) {
     const auto nvml = Nvml::instance().properties(*id);
@@ -123,13 +123,13 @@ MemoryInfo CudaBackend::memory_info(DeviceIndex index) const {
               .total = static_cast<std::int64_t>(memory.total)};
     } catch (const Error& error) {
       log_once(LogLevel::info, "nvml memory",
-               std::string("NVML does not tell free memory: ") + error.what());
+               std::string("NVML does not report free memory: ") + error.what());
     }
   }
   return TorchBackend::memory_info(index);
 }
 
-// As torch.cuda.cudart().cudaHostRegister.
+// Like torch.cuda.cudart().cudaHostRegister.
 bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   start();
   if (!driver_runs())
@@ -138,7 +138,7 @@ bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
   const auto reason = driver_register_host(address, bytes, current_device());
   if (reason.empty()) return true;
   throw Error(ErrorCode::device_error, "register_host_memory",
-              {.what = "the CUDA driver refused",
+              {.what = "the CUDA driver rejected the request",
                .got = reason,
                .want = "host memory that is not registered yet"});
 }
@@ -146,13 +146,14 @@ bool CudaBackend::register_host_memory(void* address, std::size_t bytes) {
 void CudaBackend::unregister_host_memory(void* address) {
   const auto reason = driver_unregister_host(address);
   if (!reason.empty())
-    throw Error(
-        ErrorCode::device_error, "unregister_host_memory",
-        {.what = "the CUDA driver refused", .got = reason, .want = "memory that was registered"});
+    throw Error(ErrorCode::device_error, "unregister_host_memory",
+                {.what = "the CUDA driver rejected the request",
+                 .got = reason,
+                 .want = "memory that was registered"});
 }
 
-// Up to 2.13 CUDA is not in torch's registry of graphs; who stands in for its devices, where there
-// is no CUDA, may be.
+// Up to torch 2.13, CUDA's graphs are not in torch's registry of graphs. Those of a simulated
+// device that stands in for CUDA may be.
 std::shared_ptr<sdk::GraphImpl> CudaBackend::new_graph() {
   const auto& library = GraphLibrary::instance();
   if (library.without_cuda)
@@ -169,7 +170,7 @@ bool CudaBackend::is_current_stream_capturing() const {
                                 : TorchBackend::is_current_stream_capturing();
 }
 
-// Both profilers see a range: torch's, which also says when none is open, and NVIDIA's.
+// A range goes to both profilers: torch's, which also detects that no range is open, and NVIDIA's.
 void CudaBackend::range_push(const std::string& message, const std::string& domain,
                              const std::string& category) {
   TorchBackend::range_push(message, domain, category);

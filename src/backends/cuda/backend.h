@@ -1,4 +1,4 @@
-// The cuda backend: NVIDIA GPUs, which torch drives itself.
+// The cuda backend: NVIDIA GPUs through torch's own CUDA type.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace anyaccel::backends::cuda {
 
-/// See README.md of this folder for what differs from the generic backend.
+/// README.md describes the differences from the generic backend.
 class CudaBackend final : public sdk::TorchBackend {
  public:
   CudaBackend();
@@ -29,12 +29,12 @@ class CudaBackend final : public sdk::TorchBackend {
   void range_pop(const std::string& domain) override;
 
  private:
-  /// UUID of torch's device `index`; nothing where neither driver nor NVML can tell.
+  /// UUID of torch's device `index`; nullopt if neither the driver nor NVML reports it.
   std::optional<std::string> uuid(DeviceIndex index) const;
   Capability capability(DeviceIndex index) const;
 
-  int counted_;                            // by NVML; 0 where it cannot
-  mutable std::atomic<bool> runs_{false};  // CUDA was seen to run, which never ends
+  int counted_;                            // devices by NVML's count; 0 if NVML does not work
+  mutable std::atomic<bool> runs_{false};  // set once CUDA runs, because it never stops
 };
 
 }  // namespace anyaccel::backends::cuda

@@ -53,7 +53,7 @@ struct Driver {
   }
 };
 
-/// The driver if this process has loaded it by now; it stays then.
+/// Returns the driver, or null if this process has not loaded it. It is never unloaded.
 const Driver* driver() noexcept {
   void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
@@ -81,8 +81,8 @@ std::string reason(const Driver& driver, int result) {
 
 constexpr const char* kNotLoaded = "the CUDA driver is not loaded in this process";
 
-/// Gives this thread the device's primary context, which is torch's, unless it has one. It is never
-/// released: torch keeps it as long as the process lives.
+/// Makes the device's primary context, which torch uses, current on this thread, unless the thread
+/// has a context. Never releases it, because torch keeps it as long as the process lives.
 int use_context(const Driver& driver, int index) {
   void* context = nullptr;
   if (driver.cuCtxGetCurrent(&context) == kSuccess && context != nullptr) return kSuccess;
@@ -118,7 +118,7 @@ std::optional<bool> driver_runs() noexcept {
   if (cuda == nullptr) return std::nullopt;
   unsigned flags = 0;
   int active = 0;
-  // The first device that does not exist ends the search; before cuInit that is device 0.
+  // The first device that does not exist ends the search. Before cuInit(), that is device 0.
   for (Device device = 0; cuda->cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess;
        ++device)
     if (active != 0) return true;

@@ -1,5 +1,5 @@
-// The CUDA driver, once torch has started it: libcuda.so.1 as the process has it. No toolkit
-// needed.
+// The CUDA driver after torch has started it: the libcuda.so.1 that the process has loaded. Does
+// not need the toolkit.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::backends::cuda {
 
-/// What the driver says of one device.
+/// The driver's properties of one device.
 struct DriverProperties {
   std::string name, uuid;  ///< UUID without "GPU-" or "MIG-"
   std::size_t total_memory = 0;
@@ -18,17 +18,17 @@ struct DriverProperties {
   Capability capability{-1, -1};
 };
 
-/// Asks the driver about CUDA's device `index`, in CUDA's order. Nothing where this process has no
-/// driver or has not initialized it: it is never loaded and never initialized from here, so that
-/// fork stays safe. Thread-safe.
+/// The driver's properties of device `index`, in CUDA's order. Returns nullopt if this process has
+/// not loaded and initialized the driver; this function never does so, so that fork() stays safe.
+/// Thread-safe.
 std::optional<DriverProperties> driver_properties(int index) noexcept;
 
-/// Whether CUDA runs in this process: a device has its primary context. Nothing where the driver is
-/// not loaded.
+/// True if CUDA runs in this process, that is, if a device has an active primary context. Returns
+/// nullopt if the driver is not loaded.
 std::optional<bool> driver_runs() noexcept;
 
 /// Page-locks host memory for all contexts (cuMemHostRegister), from the context of CUDA's device
-/// `index`. Empty when done, else the driver's reason.
+/// `index`. Returns an empty string on success, otherwise the driver's reason.
 std::string driver_register_host(void* address, std::size_t bytes, int index) noexcept;
 std::string driver_unregister_host(void* address) noexcept;
 

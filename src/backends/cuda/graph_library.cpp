@@ -13,10 +13,10 @@ namespace {
 
 GraphLibrary open() {
   GraphLibrary found;
-  // Its names are those of CUDA's LibTorch. Python opens that one for itself alone, so it is made
-  // known to all.
+  // The graph library needs the symbols of libtorch_cuda. Python opens libtorch_cuda with
+  // RTLD_LOCAL, so make its symbols global.
   if (dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) == nullptr) {
-    found.reason = "the LibTorch of this process is without CUDA (libtorch_cuda.so is not loaded)";
+    found.reason = "the LibTorch of this process has no CUDA (libtorch_cuda.so is not loaded)";
     found.without_cuda = true;
     return found;
   }

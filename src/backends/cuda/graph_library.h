@@ -1,4 +1,4 @@
-// Opens libanyaccel_cuda_graph where it can work.
+// Opens libanyaccel_cuda_graph if LibTorch has CUDA.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace anyaccel::backends::cuda {
 
-/// The functions of the library, or why they are not there.
+/// The functions of the library, or why they are not available.
 struct GraphLibrary {
   AnyaccelCudaGraphCreate* create = nullptr;
   AnyaccelCudaGraphCapturing* capturing = nullptr;
-  std::string reason;         ///< empty when both are there
+  std::string reason;         ///< empty if both are available
   bool without_cuda = false;  ///< the LibTorch of this process is without CUDA
 
-  /// Opened at the first call and kept. The library is looked for beside libanyaccel, or at
-  /// ANYACCEL_CUDA_GRAPH_LIBRARY. Thread-safe, never throws.
+  /// Opens the library at the first call and keeps it open. Its path is
+  /// ANYACCEL_CUDA_GRAPH_LIBRARY, or next to libanyaccel if that is unset. Thread-safe, never
+  /// throws.
   static const GraphLibrary& instance() noexcept;
 };
 

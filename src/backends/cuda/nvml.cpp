@@ -17,7 +17,7 @@ namespace {
 
 constexpr unsigned kMigEnabled = 1;  // NVML_DEVICE_MIG_ENABLE
 
-/// Name of an nvmlReturn_t, "Error reporting" and "Enumerations".
+/// Describes an nvmlReturn_t; see "Error reporting" and "Enumerations".
 std::string result_name(int result) {
   switch (result) {
     case 1: return "NVML was not initialized";
@@ -29,7 +29,7 @@ std::string result_name(int result) {
     case 13: return "this NVML lacks the function";
     case 15: return "the GPU is lost";
     case 17: return "the operating system blocks the device";
-    case 18: return "driver and library are of different versions";
+    case 18: return "driver and library have different versions";
     default: return "NVML error " + std::to_string(result);
   }
 }
@@ -38,7 +38,8 @@ std::string result_name(int result) {
   throw Error(ErrorCode::unavailable, function, {.what = reason});
 }
 
-/// Calls a function of the table; a missing one and a refusal are errors that name it.
+/// Calls a function of the table. Throws an error that names the function if it is missing or
+/// fails.
 template <typename Function, typename... Arguments>
 void call(const char* name, Function function, Arguments... arguments) {
   if (function == nullptr) fail(name, "the driver's NVML has no such function");
@@ -50,14 +51,14 @@ void call(const char* name, Function function, Arguments... arguments) {
 
 std::optional<std::string_view> visible_value() {
   const char* value =
-      std::getenv("CUDA_VISIBLE_DEVICES");  // set and empty hides all, so env() will not do
+      std::getenv("CUDA_VISIBLE_DEVICES");  // not env(), because an empty value hides all devices
   return value == nullptr ? std::nullopt : std::optional<std::string_view>(value);
 }
 
 }  // namespace
 
 const Nvml& Nvml::instance() noexcept {
-  // Never destroyed: threads may still ask while the program ends.
+  // Never destroyed, because threads may use it while the program exits.
   static const Nvml* nvml = new Nvml;
   return *nvml;
 }
@@ -73,7 +74,7 @@ Nvml::Nvml() noexcept {
 void Nvml::open(const std::string& library) {
   library_ = DynamicLibrary::try_open(library, &reason_);
   if (!library_) {
-    // The loader's own words follow the library's name.
+    // The loader's message follows the library's name.
     const auto words = reason_.rfind(library + ": ");
     reason_ = "there is no usable NVML: " +
               (words == std::string::npos ? reason_ : reason_.substr(words));
@@ -89,7 +90,7 @@ void Nvml::open(const std::string& library) {
 #undef ANYACCEL_NVML_FIND
   if (!reason_.empty()) return;
   if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
-    reason_ = "NVML cannot start: " + result_name(result);
+    reason_ = "NVML cannot be initialized: " + result_name(result);
   started_in_ = getpid();
 }
 
@@ -98,8 +99,8 @@ void Nvml::start() const {
   const std::lock_guard lock(mutex);
   if (!reason_.empty()) fail("NVML", reason_);
   if (started_in_ == getpid()) return;
-  // After fork the driver's files are shared with the parent; NVML counts its starts, so one more
-  // is safe.
+  // After fork(), the driver's open files are shared with the parent. NVML counts initializations,
+  // so another one is safe.
   if (const int result = nvml_.nvmlInit_v2(); result != kNvmlSuccess)
     fail("nvmlInit_v2", result_name(result));
   started_in_ = getpid();
@@ -142,7 +143,7 @@ std::vector<PhysicalDevice> Nvml::machine() const {
   std::vector<PhysicalDevice> devices;
   for (unsigned i = 0; i < count; ++i) {
     NvmlHandle device = nullptr;
-    // A device that the container may not open still has its index.
+    // A device that the container cannot open still has an index.
     if (nvml_.nvmlDeviceGetHandleByIndex_v2(i, &device) != kNvmlSuccess) {
       devices.push_back({.uuid = {}, .mig = false});
       continue;
@@ -222,12 +223,12 @@ sdk::Probe probe_devices() noexcept {
     const auto count = static_cast<int>(nvml.visible_uuids().size());
     const auto value = visible_value();
     if (!value) {
-      if (count == 0) return {.device_count = 0, .reason = "NVML knows no device that can be used"};
+      if (count == 0) return {.device_count = 0, .reason = "NVML reports no usable device"};
       return {.device_count = count, .reason = "NVML"};
     }
     return {.device_count = count,
-            .reason = "NVML, of whose " + std::to_string(present) + " CUDA_VISIBLE_DEVICES=" +
-                      std::string(*value) + " leaves " + std::to_string(count)};
+            .reason = "NVML; CUDA_VISIBLE_DEVICES=" + std::string(*value) + " selects " +
+                      std::to_string(count) + " of " + std::to_string(present)};
   } catch (const std::exception& error) {
     return {.device_count = 0, .reason = error.what()};
   }

@@ -1,4 +1,4 @@
-// NVML: what the NVIDIA driver tells without a CUDA context. Needs no torch and no toolkit.
+// NVML: queries NVIDIA's driver without a CUDA context. Needs neither torch nor the toolkit.
 #pragma once
 
 #include <sys/types.h>
@@ -15,36 +15,37 @@
 
 namespace anyaccel::backends::cuda {
 
-/// What NVML knows of one device or MIG instance. Unknown: empty or -1.
+/// NVML's properties of one device or MIG instance. Unknown values are empty or -1.
 struct NvmlProperties {
   std::string name, uuid, driver_version;
   int numa_node = -1;
   Capability capability{-1, -1};
 };
 
-/// The driver's management library, opened once. Thread-safe; starts itself anew in a forked child.
+/// The driver's management library, opened once. Thread-safe; initializes itself again in a forked
+/// child.
 class Nvml {
  public:
-  /// The library of this machine: libnvidia-ml.so.1, or what ANYACCEL_NVML_LIBRARY names. Never
-  /// throws.
+  /// The library of this machine: libnvidia-ml.so.1, or the one that ANYACCEL_NVML_LIBRARY names.
+  /// Never throws.
   ANYACCEL_API static const Nvml& instance() noexcept;
   Nvml() noexcept;
 
-  /// Empty when it can be used, else one sentence why not.
+  /// Empty if NVML can be used, otherwise the reason in one sentence.
   const std::string& reason() const noexcept { return reason_; }
 
-  /// All devices of the machine in the order of their PCI bus ids, with their MIG instances.
-  /// Throws `unavailable` with NVML's answer, as the other queries do.
+  /// All devices of the machine in the order of their PCI bus ids, with their MIG instances. Throws
+  /// `unavailable` with NVML's error, like the other queries.
   std::vector<PhysicalDevice> machine() const;
   /// UUIDs of the devices that this process sees (CUDA_VISIBLE_DEVICES), in NVML's order.
   ANYACCEL_API std::vector<std::string> visible_uuids() const;
-  /// Whether visible_uuids() is surely CUDA's order too: CUDA_DEVICE_ORDER=PCI_BUS_ID, selection by
-  /// UUID, or devices that do not differ. Otherwise CUDA puts the fastest first and devices must be
-  /// matched by UUID.
+  /// True if the order of visible_uuids() is certainly CUDA's: with CUDA_DEVICE_ORDER=PCI_BUS_ID,
+  /// selection by UUID, or devices of one kind. Otherwise, CUDA puts the fastest device first, and
+  /// devices must be matched by UUID.
   ANYACCEL_API bool order_is_certain() const;
 
-  /// Free and total bytes of a device or MIG instance, all processes counted. A MIG instance is
-  /// asked itself: its device would refuse inside a container.
+  /// Free and total bytes of a device or MIG instance, including the memory of all processes. A MIG
+  /// instance is queried directly, because inside a container its device rejects the query.
   ANYACCEL_API NvmlMemory memory(const std::string& uuid) const;
   ANYACCEL_API NvmlProperties properties(const std::string& uuid) const;
 
@@ -64,7 +65,7 @@ class Nvml {
   DynamicLibrary library_;
   Symbols nvml_;
   std::string reason_;
-  mutable pid_t started_in_ = -1;  // guarded by start()
+  mutable pid_t started_in_ = -1;  // guarded by the mutex in start()
 };
 
 }  // namespace anyaccel::backends::cuda

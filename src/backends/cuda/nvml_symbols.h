@@ -1,7 +1,7 @@
-// The functions of NVML that we call: one table, from which pointers, lookup and the test's fake
-// are made. Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide"
-// (docs.nvidia.com/deploy/nvml-api); the comment names the chapter. X(name, needed, parameters):
-// without a needed one the library is not used at all.
+// The functions of NVML that we call. The pointers, the lookup and the fake for tests are generated
+// from this table. Source of every line: nvml.h of the CUDA toolkit and "NVML API Reference Guide"
+// (docs.nvidia.com/deploy/nvml-api); the comments name the chapters. X(name, needed, parameters):
+// if a needed function is missing, NVML is not used.
 #pragma once
 
 namespace anyaccel::backends::cuda {
@@ -13,7 +13,7 @@ struct NvmlMemory {
   unsigned long long total = 0, free = 0, used = 0;
 };
 
-/// Values of nvmlReturn_t that are told apart.
+/// Values of nvmlReturn_t that callers distinguish.
 enum NvmlResult : int { kNvmlSuccess = 0, kNvmlNoPermission = 4 };
 
 }  // namespace anyaccel::backends::cuda

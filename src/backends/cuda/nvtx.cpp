@@ -28,7 +28,8 @@ struct Domains {
 };
 
 Domains& domains() {
-  static auto* instance = new Domains;  // ranges may close while the program ends
+  static auto* instance =
+      new Domains;  // never destroyed, because ranges may close while the program exits
   return *instance;
 }
 

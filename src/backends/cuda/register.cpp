@@ -8,7 +8,7 @@ namespace anyaccel::backends::cuda {
 
 namespace {
 
-/// Where NVML works its count is final: torch's own would initialize the driver to confirm a zero.
+/// If NVML works, its count is final, because torch would initialize the driver to confirm a zero.
 sdk::Probe probe() {
   const auto counted = traits().probe();
   if (counted.device_count == 0 && Nvml::instance().reason().empty()) return counted;

@@ -1,4 +1,4 @@
-// What NVIDIA says about itself without torch.
+// Traits of the cuda backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"
@@ -9,7 +9,8 @@ namespace anyaccel::backends::cuda {
 /// Traits of this backend. Thread-safe.
 ANYACCEL_API const sdk::Traits& traits();
 
-/// Counts devices with NVML, which needs no CUDA context and survives fork. Never throws.
+/// Counts devices with NVML, which does not need a CUDA context, so that fork() stays safe. Never
+/// throws.
 ANYACCEL_API sdk::Probe probe_devices() noexcept;
 
 }  // namespace anyaccel::backends::cuda

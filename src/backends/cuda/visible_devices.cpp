@@ -29,7 +29,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-/// The device itself, or its first instance where only those can be used.
+/// Returns the device itself, or its first instance if only instances can be used.
 std::optional<VisibleDevice> whole(int physical, const std::vector<PhysicalDevice>& machine) {
   const auto& device = machine[static_cast<std::size_t>(physical)];
   if (!device.mig) return VisibleDevice{physical, -1};
@@ -37,7 +37,7 @@ std::optional<VisibleDevice> whole(int physical, const std::vector<PhysicalDevic
   return VisibleDevice{physical, 0};
 }
 
-/// As CUDA's own reader, strtoul: "1gpu2" is 1.
+/// Parses like CUDA, which uses strtoul(): "1gpu2" is 1.
 std::optional<VisibleDevice> by_index(std::string_view entry,
                                       const std::vector<PhysicalDevice>& machine) {
   if (!entry.empty() && entry.front() == '+') entry.remove_prefix(1);
@@ -47,7 +47,7 @@ std::optional<VisibleDevice> by_index(std::string_view entry,
   return whole(static_cast<int>(number), machine);
 }
 
-/// The one device whose UUID begins so.
+/// Returns the only device whose UUID begins with `start`.
 std::optional<VisibleDevice> by_gpu_uuid(std::string_view start,
                                          const std::vector<PhysicalDevice>& machine) {
   int found = -1;
@@ -59,7 +59,7 @@ std::optional<VisibleDevice> by_gpu_uuid(std::string_view start,
   return found < 0 ? std::nullopt : whole(found, machine);
 }
 
-/// Drivers before 470: "MIG-GPU-<uuid>/<gpu instance>/<compute instance>".
+/// The format of drivers before 470: "MIG-GPU-<uuid>/<gpu instance>/<compute instance>".
 std::optional<VisibleDevice> by_instance_ids(std::string_view entry,
                                              const std::vector<PhysicalDevice>& machine) {
   const auto first = entry.find('/');

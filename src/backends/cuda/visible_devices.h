@@ -1,4 +1,4 @@
-// CUDA_VISIBLE_DEVICES: which devices of a machine a process sees, and in what order.
+// CUDA_VISIBLE_DEVICES: the devices of a machine that a process sees, and their order.
 #pragma once
 
 #include <optional>
@@ -29,14 +29,19 @@ struct VisibleDevice {
   friend bool operator==(const VisibleDevice&, const VisibleDevice&) = default;
 };
 
-/// The devices that CUDA would enumerate for a value of CUDA_VISIBLE_DEVICES (nothing: unset).
+/// The devices that CUDA would enumerate for a value of CUDA_VISIBLE_DEVICES (nullopt: unset).
 ///
-/// Rules, from the CUDA C++ Programming Guide ("CUDA Environment Variables") and the MIG User Guide
-/// ("Device Enumeration"): entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or
-/// "MIG-GPU-<uuid>/<gi>/<ci>"; UUIDs may be cut short while they stay unique; the list ends at the
-/// first entry that names no device; a repeated entry leaves no device at all; a device in MIG mode
-/// stands for its first instance; beside a MIG instance nothing else is enumerated. Indices are
-/// NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID. Reads at most 64 KiB. Pure.
+/// The rules are those of the CUDA C++ Programming Guide ("CUDA Environment Variables") and the MIG
+/// User Guide ("Device Enumeration"):
+/// - Entries are indices, "GPU-" UUIDs, "MIG-" UUIDs or "MIG-GPU-<uuid>/<gi>/<ci>". UUIDs may be
+///   abbreviated if they stay unique.
+/// - Indices are NVML's, which are CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+/// - The list ends at the first entry that does not name a device. If an entry is repeated, no
+///   device is visible.
+/// - A device in MIG mode stands for its first instance. If a MIG instance is selected, no other
+///   device is enumerated.
+///
+/// Reads at most 64 KiB of `value`. Pure function.
 std::vector<VisibleDevice> visible_devices(std::optional<std::string_view> value,
                                            const std::vector<PhysicalDevice>& machine);
 

@@ -9,7 +9,7 @@
 namespace anyaccel::backends::hpu {
 
 HpuBackend::HpuBackend() : TorchBackend(hpu::traits()) {
-  // As DeepSpeed: the graph compiler may otherwise choose another order of additions in each
+  // As in DeepSpeed. Otherwise, the graph compiler may choose another order of additions in each
   // recipe.
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
@@ -20,16 +20,16 @@ DtypeSupport HpuBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype)
   if (dtype == c10::ScalarType::BFloat16)
     return {.storable = true, .computable = true, .fast = true, .reducible = true};
   if (dtype != c10::ScalarType::Half) return support;
-  // The first generation has no fp16, and only the vendor's Python package tells the generation.
+  // The first generation has no fp16, and only the vendor's Python package reports the generation.
   const auto answer =
       sdk::ask_python("habana_frameworks.torch.utils.experimental", "_is_fp16_supported");
   support.computable = support.fast = support.reducible = answer.value.value_or(false);
   if (!answer.value)
-    log_once(LogLevel::info, "hpu fp16", "hpu: fp16 counts as unsupported: " + answer.reason);
+    log_once(LogLevel::info, "hpu fp16", "hpu: fp16 is considered unsupported: " + answer.reason);
   return support;
 }
 
-// The bridge keeps its memory in one pool and has nothing to give back.
+// A no-op, because the bridge keeps its memory in one pool.
 void HpuBackend::empty_cache() {}
 
 }  // namespace anyaccel::backends::hpu

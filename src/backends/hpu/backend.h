@@ -5,7 +5,7 @@
 
 namespace anyaccel::backends::hpu {
 
-/// See README.md of this folder for what differs from the generic backend.
+/// README.md describes the differences from the generic backend.
 class HpuBackend final : public sdk::TorchBackend {
  public:
   HpuBackend();

@@ -30,8 +30,8 @@ const sdk::Traits& traits() {
       .compile_backend = "hpu_backend",
       .compile_backends = {"hpu_backend", "inductor", "aot_eager", "eager"},
       .resolves_data_dependency =
-          true,  // asynchronous, yet its graph compiler orders dependent work
-      .handles_memory_backpressure = true,  // and its allocator waits for memory in use
+          true,  // the device is asynchronous, but its graph compiler orders dependent work
+      .handles_memory_backpressure = true,  // its allocator waits for memory in use
       .indexed_names = false,
       .priority = 80,
       .visible_devices_envs = {"HABANA_VISIBLE_MODULES"},

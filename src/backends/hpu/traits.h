@@ -1,4 +1,4 @@
-// What Gaudi says about itself without torch.
+// Traits of the hpu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

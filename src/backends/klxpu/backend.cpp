@@ -6,8 +6,8 @@
 namespace anyaccel::backends::klxpu {
 
 KlxpuBackend::KlxpuBackend() : TorchBackend(klxpu::traits()) {
-  // Events of the third generation keep time; earlier ones do not, as DeepSpeed's accelerator has
-  // it.
+  // According to DeepSpeed's accelerator, events of the third generation measure time, and those of
+  // earlier generations do not.
   const auto events = env("XPU_EVENT_KL3_ENABLE");
   traits_.use_host_timers = !(events && *events == "1");
 }

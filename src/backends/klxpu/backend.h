@@ -1,11 +1,11 @@
-// The klxpu backend: a stack that serves torch's CUDA device type with Kunlun chips.
+// The klxpu backend: a stack that runs torch's CUDA device type on Kunlun chips.
 #pragma once
 
 #include "anyaccel/sdk/torch_backend.h"
 
 namespace anyaccel::backends::klxpu {
 
-/// See README.md of this folder for what differs from the generic backend.
+/// README.md describes the differences from the generic backend.
 class KlxpuBackend final : public sdk::TorchBackend {
  public:
   KlxpuBackend();

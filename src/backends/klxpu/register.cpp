@@ -7,7 +7,7 @@ namespace anyaccel::backends::klxpu {
 
 namespace {
 
-/// torch's device type is another stack's too, so only the driver's files tell whose it is here.
+/// Another stack uses the same torch device type, so only the driver's files identify the vendor.
 sdk::Probe probe() {
   const auto files = traits().probe();
   return files.device_count > 0 ? sdk::probe_torch_device(traits()) : files;

@@ -6,7 +6,7 @@ namespace anyaccel::backends::klxpu {
 
 namespace {
 
-// /dev/xpu<N> beside /dev/xpuctrl: PaddlePaddle's guide for Kunlun XPU, "docker run
+// /dev/xpu<N> next to /dev/xpuctrl: PaddlePaddle's guide for Kunlun XPU, "docker run
 // --device=/dev/xpu0 ...".
 sdk::Probe probe() noexcept {
   return probe_device_files({.folder = "dev", .prefix = "xpu", .visible = "CUDA_VISIBLE_DEVICES"});
@@ -23,8 +23,8 @@ const sdk::Traits& traits() {
       .communication_backend = "nccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .use_host_timers = true,  // unless XPU_EVENT_KL3_ENABLE=1: see backend.cpp
-      .priority = 85,  // above the stack that it imitates: torch_xmlir serves torch's CUDA type
+      .use_host_timers = true,  // unless XPU_EVENT_KL3_ENABLE=1; see backend.cpp
+      .priority = 85,           // above cuda, because torch_xmlir runs torch's CUDA type
       .visible_devices_envs = {"CUDA_VISIBLE_DEVICES"},
       .export_envs = {"BKCL", "XPU", "XMLIR", "LD_LIBRARY", "PATH"},
       .start_environment = {},

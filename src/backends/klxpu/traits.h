@@ -1,4 +1,4 @@
-// What Kunlun says about itself without torch.
+// Traits of the klxpu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -1,4 +1,4 @@
-// What Cambricon says about itself without torch.
+// Traits of the mlu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -30,7 +30,7 @@ DeviceProperties MpsBackend::properties(DeviceIndex index) const {
 DtypeSupport MpsBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   if (dtype == c10::ScalarType::Double || dtype == c10::ScalarType::ComplexDouble) return {};
   auto support = TorchBackend::dtype_support(index, dtype);
-  // torch.backends.mps.is_macos_or_newer(14, 0) is what DeepSpeed asks for bf16.
+  // DeepSpeed checks torch.backends.mps.is_macos_or_newer(14, 0) for bf16.
   if (dtype == c10::ScalarType::BFloat16)
     support.computable = support.fast = at::detail::getMPSHooks().isOnMacOSorNewer(14, 0);
   return support;
@@ -46,8 +46,8 @@ MemoryStats MpsBackend::memory_stats(DeviceIndex) const {
   return stats;
 }
 
-// Memory is shared with the host: what Metal recommends as the most, less what its driver holds for
-// us.
+// Memory is shared with the host. The total is Metal's recommended maximum, and the free memory is
+// that minus the memory that the driver holds for this process.
 MemoryInfo MpsBackend::memory_info(DeviceIndex) const {
   const auto& hooks = at::detail::getMPSHooks();
   const auto total = static_cast<std::int64_t>(hooks.getRecommendedMaxMemory());

@@ -1,4 +1,4 @@
-// The mps backend: Apple GPUs through Metal, which torch drives itself.
+// The mps backend: Apple GPUs through torch's own MPS type.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace anyaccel::backends::mps {
 
-/// See README.md of this folder for what differs from the generic backend.
+/// README.md describes the differences from the generic backend.
 class MpsBackend final : public sdk::TorchBackend {
  public:
   MpsBackend();
@@ -20,7 +20,7 @@ class MpsBackend final : public sdk::TorchBackend {
   void empty_cache() override;
 
  private:
-  // Metal keeps no peaks: the highest value that anyone has asked for since the last reset.
+  // Metal does not track peaks. These are the highest values queried since the last reset.
   mutable std::atomic<std::int64_t> allocated_peak_{0};
   mutable std::atomic<std::int64_t> reserved_peak_{0};
 };

@@ -8,8 +8,8 @@ const sdk::Traits& traits() {
       .class_name = "MPS_Accelerator",
       .device_type = "mps",
       .vendor = "Apple",
-      .communication_backend =
-          "staged",  // torch's gloo takes host tensors alone, and no vendor has another
+      .communication_backend = "staged",  // torch's gloo only accepts host tensors, and Apple has
+                                          // no communication library
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .synchronized =
@@ -19,11 +19,11 @@ const sdk::Traits& traits() {
       .handles_memory_backpressure = true,
       .fp64 = false,  // Metal has no double
       .priority = 40,
-      .visible_devices_envs = {},  // a machine has one
+      .visible_devices_envs = {},  // a machine has one device
       .export_envs = {},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.mps",
-      .probe = nullptr,  // the system tells through Metal alone, so torch is asked
+      .probe = nullptr,  // only Metal reports devices, so torch is queried
   };
   return instance;
 }

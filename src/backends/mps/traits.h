@@ -1,4 +1,4 @@
-// What Apple GPUs says about itself without torch.
+// Traits of the mps backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -1,4 +1,4 @@
-// What Ascend says about itself without torch.
+// Traits of the npu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -1,4 +1,4 @@
-// What Tecorigin says about itself without torch.
+// Traits of the sdaa backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -14,7 +14,7 @@ at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRe
       c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
       c10::DataPtr(memory_map.alias(storage.data()), c10::Device(c10::kCPU)),
       c10::GetCPUAllocator(),
-      // Some kernels resize their result while they work.
+      // Some kernels resize their result while they run.
       /*resizable=*/true);
   auto result = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(std::move(host)), c10::DispatchKeySet(c10::DispatchKey::CPU), from->dtype());
@@ -40,8 +40,8 @@ Operand operand(const at::Tensor& tensor, bool written) {
 
 void check_dtype(c10::ScalarType dtype) {
   TORCH_CHECK_TYPE((runtime().dtype_bits >> static_cast<unsigned>(dtype)) & 1U,
-                   "[sim] the device has no type ", dtype,
-                   ": SIM_DTYPES leaves it out; convert to one that it has");
+                   "[sim] the device does not support the dtype ", dtype,
+                   ": SIM_DTYPES excludes it; convert to a supported one");
 }
 
 namespace {

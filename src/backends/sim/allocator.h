@@ -1,6 +1,6 @@
-// The caching allocator of device memory, as torch's own on GPUs: memory is taken from the device
-// in segments, split into blocks, and a freed block is the next one for work of the same stream at
-// once.
+// The caching allocator of device memory, like torch's own on GPUs. It takes memory from the device
+// in segments and splits them into blocks. Later work of the same stream can reuse a freed block
+// immediately.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,7 +18,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// 0: the ordinary pool; others belong to graphs.
+/// 0 is the default pool; others belong to graphs.
 using PoolId = std::uint64_t;
 
 struct Segment;
@@ -32,7 +32,7 @@ struct Block {
   SimStream* stream = nullptr;
   bool allocated = false;
   Block *before = nullptr, *after = nullptr;  ///< neighbours in the segment
-  std::vector<SimStream*> users;              ///< streams of record_stream()
+  std::vector<SimStream*> users;              ///< streams passed to record_stream()
 };
 
 struct Segment {
@@ -50,20 +50,21 @@ class DeviceMemory {
   DeviceMemory(Device& device, std::size_t limit);
   ~DeviceMemory();
 
-  /// Throws c10::OutOfMemoryError when it does not fit, also after the cache was released.
+  /// Throws c10::OutOfMemoryError if the memory does not fit even after the cache was released.
   Block* allocate(std::size_t bytes, SimStream& stream);
   void free(Block* block) noexcept;
   void record_stream(Block* block, SimStream& stream);
   void empty_cache();
 
-  /// Work of `pool` ends: its memory goes back when the last tensor in it does.
+  /// Call it when no graph uses `pool` any more. Its memory is released as soon as no tensor uses
+  /// it.
   void release_pool(PoolId pool) noexcept;
 
   c10::CachingDeviceAllocator::DeviceStats stats();
   void reset_peak_stats();
   void reset_accumulated_stats();
   std::size_t limit() const noexcept { return limit_; }
-  /// Bytes held from the device.
+  /// Bytes reserved from the device.
   std::size_t reserved();
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }
@@ -114,7 +115,7 @@ class SimAllocator final : public c10::DeviceAllocator {
   std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override;
 };
 
-/// The one of this process; never destroyed.
+/// The allocator of this process; never destroyed.
 SimAllocator& allocator() noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -1,5 +1,4 @@
-// Mixed precision for the device types that torch has none for: the same lists of ops as for its
-// own.
+// Autocast for device types for which torch does not implement it. Uses torch's lists of ops.
 #include <ATen/autocast_mode.h>
 
 #include "backends/sim/kernels.h"
@@ -61,7 +60,7 @@ void to_float(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack
   op.callBoxed(stack);
 }
 
-/// The op takes a dtype for its result; where none is given, float32.
+/// For ops with an argument for the result's dtype: the default becomes float32.
 void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   const auto& arguments = op.schema().arguments();
@@ -75,7 +74,7 @@ void with_float_result(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys
   op.callBoxed(stack);
 }
 
-/// All arguments take the widest of their types.
+/// Casts all arguments to the widest of their types.
 void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key());
   auto widest = at::autocast::get_autocast_dtype(runtime().type);
@@ -89,7 +88,7 @@ void to_widest(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stac
 
 template <c10::BoxedKernel::BoxedKernelFunction_withDispatchKeys* kernel>
 void put(torch::Library& library, const char* name, const char* overload = "") {
-  // The lists are of one version of torch; another may have dropped a name.
+  // The lists are those of one version of torch; another version may have dropped a name.
   const auto full = std::string("aten::") + name;
   if (!c10::Dispatcher::singleton().findSchema({full, overload})) return;
   library.impl((std::string(name) + (*overload == '\0' ? "" : ".") + overload).c_str(),
@@ -100,7 +99,7 @@ void put(torch::Library& library, const char* name, const char* overload = "") {
 
 void register_autocast() {
   const auto key = autocast_key();
-  // torch has a fallback for each type that it brings lists for.
+  // torch registers a fallback for each type for which it implements autocast.
   if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) return;
   auto& rest = make_library("_", key);
   rest.fallback(torch::CppFunction::makeFallthrough());

@@ -18,7 +18,7 @@ sdk::Traits running_traits() {
   return result;
 }
 
-/// Not torch's registry of graphs, which begins with 2.12.
+/// Does not use torch's registry of graphs, which exists only since 2.12.
 class Graph final : public sdk::GraphImpl {
  public:
   void capture_begin(std::optional<GraphPool> pool) override {

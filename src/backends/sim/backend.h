@@ -4,8 +4,8 @@
 
 namespace anyaccel::backends::sim {
 
-/// The simulator as an accelerator of its own. Starts it with the SIM_* variables unless it runs
-/// already.
+/// The simulator as a separate accelerator. Starts it with the SIM_* variables unless it is
+/// running.
 class SimBackend : public sdk::TorchBackend {
  public:
   SimBackend();

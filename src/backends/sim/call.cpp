@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-// Marks in a key, so that two kinds of argument never read alike.
+// Markers in a key, so that different kinds of arguments never have the same encoding.
 enum Mark : std::int64_t {
   kNothing = -100,
   kUndefined,
@@ -28,9 +28,9 @@ std::int64_t bits(double value) {
   return result;
 }
 
-/// A value of the host that may change before the kernel runs is copied now.
+/// Copies a host scalar, because the program may change it before the kernel runs.
 at::Tensor kept(const at::Tensor& scalar) {
-  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return scalar;  // made for this call alone
+  if (scalar.unsafeGetTensorImpl()->is_wrapped_number()) return scalar;  // made only for this call
   at::Tensor copy(at::detail::empty_cpu({}, scalar.scalar_type()));
   std::memcpy(copy.mutable_data_ptr(), scalar.const_data_ptr(), scalar.itemsize());
   return copy;

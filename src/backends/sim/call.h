@@ -10,17 +10,18 @@
 
 namespace anyaccel::backends::sim {
 
-/// The arguments, looked at but not changed.
+/// Inspects the arguments without changing them.
 class Call {
  public:
-  /// `arguments` stay on the stack while the call exists. Throws for tensors of several devices.
+  /// `arguments` must stay on the stack while the call exists. Throws if the tensors are on several
+  /// devices.
   Call(const OpInfo& info, c10::ArrayRef<c10::IValue> arguments);
 
   const OpInfo& info() const noexcept { return info_; }
   int device() const noexcept { return device_; }
   SimStream& stream() const noexcept { return current_stream(device_); }
   const CallKey& key() const noexcept { return key_; }
-  /// False when something in the arguments has no place in a key.
+  /// False if an argument cannot be encoded in a key.
   bool known_by_key() const noexcept { return known_by_key_; }
   /// Device tensors that the op writes to, in order.
   const std::vector<at::Tensor>& written() const noexcept { return written_; }
@@ -28,12 +29,12 @@ class Call {
     return arguments_[static_cast<std::size_t>(index)];
   }
 
-  /// The arguments as a kernel on the host takes them. `aliases` gets the host's view of each of
+  /// The arguments for a kernel on the host. `aliases` receives the host's alias of each tensor in
   /// `written()`.
   torch::jit::Stack host_arguments(std::vector<at::Tensor>& aliases) const;
-  /// The same without data, for kernels that only work out shapes.
+  /// The same without data, for kernels that only infer shapes.
   torch::jit::Stack meta_arguments(std::vector<at::Tensor>& metas) const;
-  /// For an observer.
+  /// The operands, for an observer.
   std::vector<Operand> operands() const;
 
  private:

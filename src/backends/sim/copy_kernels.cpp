@@ -14,9 +14,10 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr const char* kCopy = "aten::copy_";
-constexpr std::size_t kStaged = 64 << 10;  // as CUDA stages small pageable memory and returns
+constexpr std::size_t kStaged =
+    64 << 10;  // CUDA also stages small copies from pageable memory and returns
 
-/// A host tensor over the view that copies of pinned memory use.
+/// Returns a host tensor over the view of pinned memory that copies use.
 at::Tensor through_device_view(const at::Tensor& host) {
   const auto& storage = host.storage();
   auto view = c10::make_intrusive<c10::StorageImpl>(
@@ -56,14 +57,14 @@ void copy_from_host(const at::Tensor& to, const at::Tensor& from, bool non_block
     return;
   }
   if (from.nbytes() <= kStaged) {
-    // The caller may change `from` at once.
+    // The caller may change `from` immediately.
     at::Tensor staged = at::Tensor(at::detail::empty_cpu(from.sizes(), from.scalar_type()));
     staged.copy_(from);
     TORCH_CHECK(stream.capture() == nullptr,
                 "[sim] a copy from pageable host memory cannot be captured; pin it");
     launch_copy(stream, to, from, alias(to), staged);
-    // Other streams may rely on it: on GPUs, a copy that was not asked to be asynchronous ends with
-    // a wait.
+    // Other streams may rely on it, because on GPUs a copy waits unless the caller requests an
+    // asynchronous one.
     if (!non_blocking) drain(stream, kCopy);
     return;
   }
@@ -87,14 +88,13 @@ void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blockin
   }
   TORCH_CHECK(
       stream.capture() == nullptr,
-      "[sim] a copy to the host that waits cannot be captured; use non_blocking and pinned memory");
+      "[sim] a blocking copy to the host cannot be captured; use non_blocking and pinned memory");
   launch_copy(stream, to, from, is_pinned(to.storage().data()) ? through_device_view(to) : to,
               alias(from));
   drain(stream, kCopy);
 }
 
-/// As between GPUs: the copy runs on the source's stream, both current streams take part in its
-/// order.
+/// As between GPUs, the copy runs on the source's stream and is ordered with both current streams.
 void copy_between_devices(const at::Tensor& to, const at::Tensor& from) {
   auto& source = current_stream(from.device().index());
   auto& target = current_stream(to.device().index());
@@ -140,7 +140,8 @@ at::Scalar local_scalar(const at::Tensor& self) {
   drain(stream, "aten::item");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto host = alias(self);
-  // The bits say that the value in memory is not yet the value meant.
+  // Resolve the conjugate and negative bits, because they are not yet applied to the value in
+  // memory.
   return at::_local_scalar_dense(host.resolve_conj().resolve_neg());
 }
 

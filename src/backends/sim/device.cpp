@@ -36,9 +36,10 @@ void Device::synchronize() {
   check_not_forked();
   if (auto* watching = observer()) watching->on_device_synchronize(index);
   for (const auto& stream : streams) {
-    TORCH_CHECK(stream->capture() == nullptr,
-                "[sim] a device cannot be waited for while a graph captures on it; wait after "
-                "capture_end()");
+    TORCH_CHECK(
+        stream->capture() == nullptr,
+        "[sim] a device cannot be synchronized while a graph captures on it; synchronize after "
+        "capture_end()");
     stream->wait(stream->last());
   }
   raise();
@@ -48,7 +49,7 @@ void Device::fail(const char* op, const std::string& what) {
   const std::lock_guard lock(mutex_);
   if (failed_) return;
   failure_ = std::string("[sim] ") + op + " failed on device " + std::to_string(index) +
-             " some time before this call, which is the first that waited for it: " + what;
+             " before this call, which is the first to wait for it: " + what;
   failed_ = true;
 }
 
@@ -58,7 +59,7 @@ void Device::raise() {
   std::string text;
   {
     const std::lock_guard lock(mutex_);
-    if (!failed_) return;  // another thread was told meanwhile
+    if (!failed_) return;  // another thread has reported it in the meantime
     text = std::move(failure_);
     failed_ = false;
   }
@@ -69,7 +70,7 @@ void Device::lose(const char* op) {
   const std::lock_guard lock(mutex_);
   if (lost_) return;
   failure_ = std::string("[sim] device ") + std::to_string(index) + " was lost at " + op +
-             ": nothing runs on it any more in this process; start the program again";
+             ": this process cannot use it any more; restart the program";
   lost_ = true;
 }
 

@@ -1,4 +1,4 @@
-// One simulated device: its streams, its faults, and what failed on it.
+// One simulated device: its streams, its injected faults and its errors.
 #pragma once
 
 #include <atomic>
@@ -15,26 +15,26 @@ namespace anyaccel::backends::sim {
 class DeviceMemory;
 
 struct Device {
-  /// Stream 0 is the default one; normal and urgent streams, kPooled of each, follow.
+  /// Stream 0 is the default stream. It is followed by kPooled normal and kPooled urgent streams.
   static constexpr int kPooled = 32;
 
   Device(int device_index, double latency, const std::vector<Fault>& list, std::uint64_t seed);
   ~Device();
 
-  /// Streams are handed out in turn, as CUDA's pools do: the 33rd is the first again.
+  /// Returns the streams in turn, like CUDA's pools: the 33rd is the first again.
   SimStream& next_stream(bool urgent) noexcept;
-  /// Waits for all streams; throws what failed since the last wait.
+  /// Waits for all streams, then throws the first error since the last wait.
   void synchronize();
 
-  /// Keeps the first failure until someone waits. Thread-safe, as are the functions below.
+  /// Stores the first error until the program waits. Thread-safe, like the functions below.
   void fail(const char* op, const std::string& what);
-  /// Throws the kept failure, once; for a lost device, always.
+  /// Throws the stored error once. For a lost device, throws always.
   void raise();
   void lose(const char* op);
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   void check_not_lost();
-  /// For a device of static life: its locks, and those of its streams and memory, are free in a
-  /// forked child.
+  /// Makes the locks of the device, its streams and its memory free in forked children. Only for a
+  /// device that is never destroyed.
   void keep_locks_free_in_forks();
 
   const int index;

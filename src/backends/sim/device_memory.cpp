@@ -87,7 +87,7 @@ Block* DeviceMemory::new_segment(std::size_t size, SimStream& stream, PoolId poo
                       : size < kOwnSegment ? kLargeSegment
                                            : round_up(size, kSegmentUnit);
   auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
-  // A device smaller than a segment still serves what fits.
+  // If a whole segment does not fit, try one of the requested size.
   if (held + bytes > limit_) bytes = round_up(size, kUnit);
   if (held + bytes > limit_) return nullptr;
   char* address = memory_map.device_base(device_.index);
@@ -160,7 +160,7 @@ Block* DeviceMemory::allocate(std::size_t bytes, SimStream& stream) {
   if (block == nullptr) block = new_segment(size, stream, pool);
   if (block == nullptr) {
     ++stats_.num_alloc_retries;
-    // What record_stream() holds back comes free when those streams are done.
+    // Memory that record_stream() holds back is free once those streams are done.
     for (const auto& held : waiting_)
       for (const auto& [user, ticket] : held.tickets)
         if (user->capture() == nullptr) user->wait(ticket);
@@ -186,9 +186,9 @@ void DeviceMemory::out_of_memory(std::size_t bytes, const char* why) {
   const auto held = static_cast<std::size_t>(stats_.reserved_bytes[0].current);
   const auto used = static_cast<std::size_t>(stats_.allocated_bytes[0].current);
   TORCH_CHECK_WITH(OutOfMemoryError, false, "[sim] out of memory on device ", device_.index, ": ",
-                   why, "; tried to allocate ", in_mib(bytes), ", of ", in_mib(limit_), " are ",
-                   in_mib(limit_ - held), " free, ", in_mib(used), " used by tensors and ",
-                   in_mib(held - used), " held in the cache; use less memory, or set SIM_MEMORY");
+                   why, "; tried to allocate ", in_mib(bytes), "; of ", in_mib(limit_), ", ",
+                   in_mib(limit_ - held), " are free, ", in_mib(used), " are used by tensors and ",
+                   in_mib(held - used), " are cached; use less memory, or raise SIM_MEMORY");
 }
 
 void DeviceMemory::free(Block* block) noexcept {
@@ -211,8 +211,7 @@ void DeviceMemory::free(Block* block) noexcept {
 void DeviceMemory::collect_waiting() {
   for (auto held = waiting_.begin(); held != waiting_.end();) {
     const bool done = std::all_of(held->tickets.begin(), held->tickets.end(), [](const auto& use) {
-      // Work under capture runs at a later replay, so such memory stays held until the capture is
-      // over.
+      // Captured work runs at a later replay, so its memory is held back until the capture ends.
       return use.first->capture() == nullptr && use.first->done(use.second);
     });
     if (done) put_back(held->block);
@@ -264,7 +263,7 @@ void DeviceMemory::release_unused(PoolId pool) {
       }
       at = blocks.erase(at);
       auto* segment = block->segment;
-      // Queued work may still write there, and another stream's would be next.
+      // Queued work may still write there, and another stream may get the memory next.
       if (block->stream->capture() == nullptr) block->stream->wait(block->stream->last());
       release_pages(segment->address, segment->size);
       add(stats_.segment, small, -1);

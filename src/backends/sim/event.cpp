@@ -67,7 +67,7 @@ void EventRecord::wait() {
 std::shared_ptr<EventRecord> record_mark(SimStream& stream) {
   auto record = std::make_shared<EventRecord>(stream, stream.capture());
   if (auto* watching = observer()) watching->on_event_record(record->number(), stream);
-  // In a graph, order is that of capture: a mark there means nothing outside of it.
+  // A graph's work runs in the order of its capture, so a mark in it has no meaning outside of it.
   if (record->capture() == nullptr) stream.submit(std::make_unique<MarkTask>(record));
   return record;
 }
@@ -81,7 +81,7 @@ void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record) {
   }
   if (record->done()) return;
   TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a stream under capture cannot wait for work outside of it; wait before "
+              "[sim] a captured stream cannot wait for work outside of the capture; wait before "
               "capture_begin()");
   stream.submit(std::make_unique<WaitTask>(record, stream));
 }
@@ -115,7 +115,7 @@ void SimEvent::synchronize() const {
   const auto record = last();
   if (record == nullptr) return;
   TORCH_CHECK(record->capture() == nullptr,
-              "[sim] an event recorded while a graph captures cannot be waited for");
+              "[sim] the host cannot wait for an event that was recorded in a capture");
   check_not_forked();
   if (auto* watching = observer()) watching->on_event_synchronize(record->number());
   record->wait();
@@ -123,7 +123,7 @@ void SimEvent::synchronize() const {
 }
 
 double SimEvent::elapsed(const SimEvent& end) const {
-  TORCH_CHECK(timing_ && end.timing_, "[sim] both events must be made with enable_timing");
+  TORCH_CHECK(timing_ && end.timing_, "[sim] both events must be created with enable_timing");
   const auto from = last();
   const auto to = end.last();
   TORCH_CHECK(from != nullptr && to != nullptr,

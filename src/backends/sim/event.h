@@ -11,13 +11,13 @@
 
 namespace anyaccel::backends::sim {
 
-/// One recording of an event. The stream's worker and all who wait share it.
+/// One recording of an event. The stream's worker and all waiting threads share it.
 class EventRecord {
  public:
   EventRecord(SimStream& stream, Capture* capture);
   std::uint64_t number() const noexcept { return number_; }
   SimStream& stream() const noexcept { return stream_; }
-  /// The capture that it was recorded in, which may be over; null outside of one.
+  /// The capture in which it was recorded, which may have ended; null if there was none.
   const void* capture() const noexcept { return capture_; }
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   void complete();
@@ -35,17 +35,18 @@ class EventRecord {
   std::condition_variable changed_;
 };
 
-/// What torch holds as void*: keeps the last recording.
+/// The event that torch holds as void*. Keeps the last recording.
 class SimEvent {
  public:
   explicit SimEvent(bool timing) : timing_(timing) {}
   bool timing() const noexcept { return timing_; }
   void record(SimStream& stream);
-  /// Later work of `stream` waits for the last recording; nothing when there is none.
+  /// Makes later work of `stream` wait for the last recording. A no-op if there is none.
   void wait(SimStream& stream) const;
   bool query() const;
   void synchronize() const;
-  /// Milliseconds. Throws when one is not recorded with timing, or not complete.
+  /// Milliseconds. Throws if either event was made without timing, was not recorded, or is not
+  /// complete.
   double elapsed(const SimEvent& end) const;
 
  private:
@@ -55,9 +56,9 @@ class SimEvent {
   std::shared_ptr<EventRecord> record_;
 };
 
-/// Queues a mark on `stream` and returns it: how the simulator itself orders streams.
+/// Queues a mark on `stream` and returns it. The simulator uses marks to order streams.
 std::shared_ptr<EventRecord> record_mark(SimStream& stream);
-/// Later work of `stream` waits for it.
+/// Makes later work of `stream` wait for the mark.
 void wait_mark(SimStream& stream, const std::shared_ptr<EventRecord>& record);
 
 }  // namespace anyaccel::backends::sim

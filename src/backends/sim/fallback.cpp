@@ -1,5 +1,5 @@
-// How an op without a kernel of its own runs: as the CPU's kernel, on the stream's worker, over
-// aliases of its tensors.
+// Runs ops without an explicit kernel: as the CPU's kernel, on the stream's worker, over aliases of
+// the tensors.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
@@ -18,8 +18,8 @@ using torch::jit::Stack;
 
 const c10::DispatchKeySet kHostKeys(c10::DispatchKey::CPU);
 
-/// All tensors that a stack holds, those of lists too; `lists` says how many each entry had, -1 for
-/// one alone.
+/// Returns all tensors on a stack, including those in lists. `lists` receives the number of tensors
+/// in each entry, or -1 for a single tensor.
 std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
                                   std::vector<std::int64_t>* lists = nullptr) {
   std::vector<at::Tensor> tensors;
@@ -36,8 +36,8 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
   return tensors;
 }
 
-/// A queued op. Its closure holds addresses and no references: memory comes free in stream order,
-/// as on a GPU.
+/// A queued op. It holds addresses but no references, because memory is freed in stream order, as
+/// on a GPU.
 class OpTask final : public Task {
  public:
   OpTask(const OpInfo& info, Stack arguments, std::optional<RandomDraw> draw)
@@ -49,7 +49,7 @@ class OpTask final : public Task {
   void writes_to(const std::vector<at::Tensor>& aliases) {
     for (const auto& each : aliases) results_.emplace_back(each);
   }
-  /// New results go there: by the op's own out= form, or by a copy.
+  /// Sets where new results are written: by the op's out= form, or by a copy.
   void gives(const std::vector<at::Tensor>& aliases) {
     if (info_.out) {
       for (const auto& each : aliases) {
@@ -78,14 +78,13 @@ class OpTask final : public Task {
     for (std::size_t i = 0; i < stack.size(); ++i)
       if (info_.returned[i] < 0) fresh.push_back(stack[i]);
     const auto values = flattened(fresh);
-    TORCH_CHECK(values.size() == copies_.size(), "gave ", values.size(),
-                " results where there were ", copies_.size(),
-                " before with arguments of the same shapes");
+    TORCH_CHECK(values.size() == copies_.size(), "returned ", values.size(), " results instead of ",
+                copies_.size(), " as before with arguments of the same shapes");
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (!copies_[i].defined() || !values[i].defined()) continue;
-      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "gave a result of shape ",
-                  values[i].sizes(), " where it was ", copies_[i].sizes(),
-                  " before with arguments of the same shapes");
+      TORCH_CHECK(values[i].sizes() == copies_[i].sizes(), "returned a result of shape ",
+                  values[i].sizes(), " instead of ", copies_[i].sizes(),
+                  " as before with arguments of the same shapes");
       copies_[i].copy_(values[i]);
     }
   }
@@ -119,7 +118,7 @@ std::vector<at::Tensor> allocate(const Call& call, c10::ArrayRef<TensorGeometry>
   return tensors;
 }
 
-/// Replaces the arguments on the stack by the results.
+/// Replaces the arguments on the stack with the results.
 void give_back(const Call& call, Stack* stack, std::size_t arguments,
                const std::vector<at::Tensor>& fresh, const std::vector<std::int64_t>& lists) {
   const auto& info = call.info();
@@ -159,7 +158,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// The observer hears of work that the host did in the stream's place.
+/// Reports work that the host did instead of the stream to the observer.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();
@@ -167,7 +166,7 @@ void tell(const Call& call, std::vector<Operand> operands, const std::vector<at:
     watching->on_launch(call.stream(), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// The geometry of all results is known: allocate, queue, return.
+/// Queues a call whose results have a known geometry, without waiting.
 void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t arguments) {
   const auto& written = call.written();
   const c10::ArrayRef<TensorGeometry> all(geometry.tensors);
@@ -186,9 +185,9 @@ void queue(const Call& call, const Geometry& geometry, Stack* stack, std::size_t
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// Runs the host's kernel in stream order and waits for it. What it throws is thrown here; what
-/// failed before it is left to the program's next wait, unless the program waits now because the op
-/// gives it values.
+/// Runs the host's kernel in stream order, waits for it and rethrows its exception. Errors of
+/// earlier work are reported at the program's next wait. If the op returns values to the program,
+/// this is that wait.
 void run_now(const Call& call, Stack& host) {
   const auto& info = call.info();
   auto& stream = call.stream();
@@ -218,8 +217,8 @@ void run_now(const Call& call, Stack& host) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// After run_now(): what a kernel did to the shape or place of a written tensor is done to the
-/// device's.
+/// After run_now(): applies the kernel's changes to the shape or storage of a written tensor to the
+/// device tensor.
 void take_over(const at::Tensor& tensor, const Result& result, SimStream& stream) {
   const auto& host = result.alias;
   if (host.sizes() == c10::IntArrayRef(result.geometry.sizes) && !result.moved()) {
@@ -248,7 +247,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
     take_over(call.written()[i], results[i], call.stream());
   }
   if (info.waits) {
-    // Also values that are no tensors.
+    // The results may include values that are not tensors.
     for (std::size_t i = 0; i < host.size(); ++i) {
       if (info.returned[i] >= 0) {
         host[i] = call.argument(info.returned[i]);
@@ -287,14 +286,14 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
   give_back(call, stack, arguments, fresh, geometry.lists);
 }
 
-/// While a graph captures nothing can run, so shapes come from torch's kernels without data.
+/// Nothing can run during a capture, so torch's meta kernels infer the shapes.
 Geometry geometry_without_data(const Call& call) {
   const auto& info = call.info();
   TORCH_CHECK(!info.waits && call.known_by_key(), "[sim] ", info.name,
-              " cannot be captured: the host has to wait for its values");
-  TORCH_CHECK(
-      info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
-      " cannot be captured before it ran with these shapes; run the work once before the capture");
+              " cannot be captured: the host must wait for its values");
+  TORCH_CHECK(info.op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta), "[sim] ", info.name,
+              " cannot be captured before it has run with these shapes; run the work once before "
+              "the capture");
   Geometry geometry;
   std::vector<at::Tensor> metas;
   auto stack = call.meta_arguments(metas);
@@ -310,7 +309,7 @@ Geometry geometry_without_data(const Call& call) {
 }
 
 at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
-  // The base's keys say, among others, that autograd counts its versions.
+  // Among other things, the base's keys make autograd track its version.
   const auto keys = base.key_set() -
                     c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
   auto result = at::detail::make_tensor<c10::TensorImpl>(
@@ -322,7 +321,7 @@ at::Tensor view_like(const at::Tensor& base, const at::Tensor& host) {
   return result;
 }
 
-/// Views read no data, so the host works them out at once.
+/// Views do not read data, so the host computes them immediately.
 void run_view(const Call& call, Stack* stack, std::size_t arguments) {
   std::vector<at::Tensor> unused;
   auto host = call.host_arguments(unused);
@@ -346,7 +345,7 @@ void run_view(const Call& call, Stack* stack, std::size_t arguments) {
 
 void drain(SimStream& stream, const char* op) {
   TORCH_CHECK(stream.capture() == nullptr, "[sim] ", op,
-              " cannot be captured: the host has to wait for its values");
+              " cannot be captured: the host must wait for its values");
   synchronize(stream);
 }
 

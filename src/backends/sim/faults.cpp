@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void fail(const std::string& text) {
   throw Error(ErrorCode::invalid_argument, "SIM_FAULTS",
-              {.what = "not a fault",
+              {.what = "invalid fault",
                .got = quoted_text(text),
                .want = "KIND[=VALUE]WHEN[/DEVICE] with KIND alloc, kernel, lost or slow and WHEN "
                        "@N, @N+ or %P, such as "
@@ -113,7 +113,7 @@ LaunchFault FaultCounter::launch(const char* op) {
   LaunchFault result;
   const char* colons = std::strstr(op, "::");
   const std::string_view full = colons == nullptr ? op : colons + 2;
-  const auto name = full.substr(0, full.find('.'));  // "fill_" is each overload of it
+  const auto name = full.substr(0, full.find('.'));  // "fill_" matches all its overloads
   for (auto& watched : watched_) {
     const auto& fault = watched->fault;
     if (fault.kind == FaultKind::alloc ||

@@ -1,10 +1,12 @@
-// Faults that are injected on request. SIM_FAULTS is a list of `KIND[=VALUE]WHEN[/DEVICE]`,
-// separated by commas:
-//   alloc@3         the third allocation fails          kernel@10   the tenth launched kernel fails
-//   kernel=mm@2     the second launch of aten::mm fails  lost@100   the device is lost at its
-//   hundredth launch slow=20ms@5     the fifth launch takes 20 ms longer  slow=1ms%0.1/1   each
-//   launch on device 1, one in ten
-// WHEN is @N (once), @N+ (from the N-th on) or %P (with probability P, decided by the seed).
+// Faults that are injected on request. SIM_FAULTS is a comma-separated list of
+// `KIND[=VALUE]WHEN[/DEVICE]`. WHEN is @N (once), @N+ (from the N-th on) or %P (with probability P,
+// which depends on the seed). Examples:
+// - alloc@3: the third allocation fails
+// - kernel@10: the tenth launched kernel fails
+// - kernel=mm@2: the second launch of aten::mm fails
+// - lost@100: the device is lost at its hundredth launch
+// - slow=20ms@5: the fifth launch takes 20 ms longer
+// - slow=1ms%0.1/1: one in ten launches on device 1 takes 1 ms longer
 #pragma once
 
 #include <atomic>
@@ -20,33 +22,33 @@ enum class FaultKind { alloc, kernel, lost, slow };
 struct Fault {
   FaultKind kind = FaultKind::alloc;
   std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without
-                         ///< overload; empty: any
-  double delay_us = 0;   ///< slow: how much longer
-  std::uint64_t at = 0;  ///< the N-th, from 1; 0: by probability
-  bool onwards = false;  ///< and all after it
+                         ///< overload; empty: any op
+  double delay_us = 0;   ///< slow: additional time
+  std::uint64_t at = 0;  ///< the N-th call, from 1; 0: by probability
+  bool onwards = false;  ///< also all later calls
   double probability = 0;
-  int device = -1;  ///< -1: each device, counted apart
+  int device = -1;  ///< -1: every device, each with its own count
 };
 
 /// Throws `invalid_argument` with the grammar.
 std::vector<Fault> parse_faults(const std::string& text);
 
-/// "20us" as 20. Throws `invalid_argument` naming `where`.
+/// Parses "20us" as 20. Throws `invalid_argument` naming `where`.
 double read_microseconds(const char* where, const std::string& text);
 
-/// What happens to one launch.
+/// The faults of one launch.
 struct LaunchFault {
   bool fails = false;
   bool lost = false;
   double delay_us = 0;
 };
 
-/// Counts calls of one device and says which of them go wrong. Thread-safe.
+/// Counts the calls of one device and decides which of them fail. Thread-safe.
 class FaultCounter {
  public:
   FaultCounter(const std::vector<Fault>& faults, int device, std::uint64_t seed);
   bool any() const noexcept { return !watched_.empty(); }
-  /// True when this allocation fails.
+  /// True if this allocation fails.
   bool allocation();
   LaunchFault launch(const char* op);
 

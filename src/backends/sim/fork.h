@@ -1,27 +1,27 @@
-// fork() beside other threads: the child gets a copy of every lock, and nobody who would open those
-// that are closed.
+// Makes fork() safe next to other threads. Otherwise, a lock that another thread holds would stay
+// locked in the child.
 #pragma once
 
 #include <mutex>
 
 namespace anyaccel::backends::sim {
 
-/// In this order locks are taken; a thread that holds one takes only later ones.
+/// The lock order. A thread that holds a lock acquires only later ones.
 enum class ForkOrder {
-  memory,   ///< may wait for streams meanwhile, so those who do their work must still get theirs
-  outer,    ///< may be held while the checker is told
-  views,    ///< the checker's, from here on
-  history,  ///< of uses of memory
+  memory,   ///< may be held while waiting for streams, whose workers must still get their locks
+  outer,    ///< may be held while the observer is called
+  views,    ///< the checker's views; the next two are the checker's too
+  history,  ///< uses of memory
   reports,
-  inner,  ///< taken last and held shortly
+  inner,  ///< acquired last and held briefly
 };
 
-/// From now on fork() takes `mutex` before it copies the process, and opens it in both. A lock that
-/// does not come free within five seconds, perhaps because the forking thread holds it, is left as
-/// it is. `mutex` lives for ever. Thread-safe.
+/// Makes fork() acquire `mutex` before it copies the process, and release it in both processes. A
+/// lock that is not free within five seconds, for example because the forking thread holds it, is
+/// skipped. `mutex` must never be destroyed. Thread-safe.
 void hold_at_fork(std::mutex& mutex, ForkOrder order);
 
-/// For a lock of static life in one line: a mutex that fork() holds.
+/// A mutex that fork() acquires. It must never be destroyed.
 struct HeldAtFork : std::mutex {
   explicit HeldAtFork(ForkOrder order) { hold_at_fork(*this, order); }
 };

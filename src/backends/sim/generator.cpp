@@ -57,7 +57,7 @@ c10::intrusive_ptr<c10::TensorImpl> SimGenerator::get_state() const {
 
 void SimGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) {
   const auto* other = dynamic_cast<const SimGenerator*>(state.get());
-  TORCH_CHECK(other != nullptr, "[sim] the state is another device's");
+  TORCH_CHECK(other != nullptr, "[sim] the state belongs to a generator of another device");
   seed_ = other->seed_;
   offset_ = other->offset_;
 }

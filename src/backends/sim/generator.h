@@ -1,5 +1,5 @@
-// Random numbers: a seed and a counter for each device. A launch takes the next counts at once, on
-// the host, so the numbers do not depend on when kernels run.
+// Random numbers: a seed and a counter for each device. A launch advances the counter immediately,
+// on the host, so the numbers do not depend on when kernels run.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -10,18 +10,19 @@
 
 namespace anyaccel::backends::sim {
 
-/// A generator's place at the start of a replay; the graph's launches count from there.
+/// A generator's seed and offset at the start of a replay. The offsets of the graph's launches are
+/// relative to it.
 struct ReplayRandom {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
 };
 
-/// What one launch draws from.
+/// The random numbers of one launch.
 struct RandomDraw {
   std::uint64_t seed = 0;
   std::uint64_t offset = 0;
-  std::shared_ptr<ReplayRandom> replay = {};  ///< in a graph: `offset` counts from there
-  /// The host generator that the kernel then uses.
+  std::shared_ptr<ReplayRandom> replay = {};  ///< in a graph: `offset` is relative to it
+  /// The host generator that the kernel uses.
   at::Generator host_generator() const;
 };
 
@@ -51,9 +52,9 @@ class SimGenerator final : public c10::GeneratorImpl {
 
 const at::Generator& default_generator(int device);
 
-/// What the next launch on `device` draws from: `given`, or the device's own generator. While the
-/// device's current stream is captured, the graph remembers it. Throws when `given` is another
-/// device's.
+/// The random numbers of the next launch on `device`, from `given` or the device's own generator.
+/// While the device's current stream is captured, the graph records them. Throws if `given` is of
+/// another device type.
 RandomDraw next_draw(int device, const std::optional<at::Generator>& given);
 
 }  // namespace anyaccel::backends::sim

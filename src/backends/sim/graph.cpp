@@ -17,8 +17,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// Captures in progress, to tell a live one from one that is over; and how many graphs use each
-/// pool.
+/// The captures in progress, and the number of graphs that use each pool.
 struct Shared {
   HeldAtFork mutex{ForkOrder::outer};
   std::set<const void*> captures;
@@ -106,9 +105,10 @@ std::shared_ptr<GraphWork> Capture::end() {
 void join_capture(SimStream& stream, const void* capture) {
   {
     const std::lock_guard lock(shared().mutex);
-    TORCH_CHECK(shared().captures.count(capture) != 0,
-                "[sim] the event was recorded while a graph captured; outside of that graph it "
-                "stands for nothing");
+    TORCH_CHECK(
+        shared().captures.count(capture) != 0,
+        "[sim] the event was recorded in a capture that has ended; it has no meaning outside of "
+        "that graph");
   }
   if (stream.capture() != capture) static_cast<Capture*>(const_cast<void*>(capture))->join(stream);
 }
@@ -116,9 +116,9 @@ void join_capture(SimStream& stream, const void* capture) {
 SimGraph::~SimGraph() { reset(); }
 
 void SimGraph::capture_begin(std::pair<std::uint64_t, std::uint64_t> pool) {
-  TORCH_CHECK(capture_ == nullptr, "[sim] the graph captures already");
+  TORCH_CHECK(capture_ == nullptr, "[sim] the graph is already capturing");
   auto& stream = current_stream(current_device());
-  TORCH_CHECK(stream.capture() == nullptr, "[sim] another graph captures this stream already");
+  TORCH_CHECK(stream.capture() == nullptr, "[sim] another graph is already capturing this stream");
   reset();
   device_ = &stream.device();
   {
@@ -130,9 +130,9 @@ void SimGraph::capture_begin(std::pair<std::uint64_t, std::uint64_t> pool) {
 }
 
 void SimGraph::capture_end() {
-  TORCH_CHECK(capture_ != nullptr, "[sim] the graph does not capture");
+  TORCH_CHECK(capture_ != nullptr, "[sim] the graph is not capturing");
   TORCH_CHECK(current_stream(capture_->origin().device().index).capture() == capture_.get(),
-              "[sim] a capture ends on the stream it began on");
+              "[sim] a capture must end on the stream on which it began");
   work_ = capture_->end();
   capture_.reset();
 }
@@ -141,7 +141,7 @@ void SimGraph::replay() {
   TORCH_CHECK(work_ != nullptr, "[sim] there is no captured work to replay");
   auto& stream = current_stream(device_->index);
   TORCH_CHECK(stream.capture() == nullptr,
-              "[sim] a graph cannot be replayed while another one captures the stream");
+              "[sim] a graph cannot be replayed while another one is capturing the stream");
   launch(stream, std::make_unique<ReplayTask>(work_, stream),
          {.op = "graph.replay", .graph = work_.get(), .replay = true});
 }
@@ -149,8 +149,8 @@ void SimGraph::replay() {
 void SimGraph::reset() noexcept {
   capture_.reset();
   if (work_ != nullptr && device_ != nullptr) {
-    // A queued replay shares the work, but memory that it writes must not be given away before it
-    // is done.
+    // A queued replay keeps the work alive, but the memory that it writes must not be reused before
+    // it is done.
     for (const auto& stream : device_->streams)
       if (stream->capture() == nullptr) stream->wait(stream->last());
   }
@@ -183,7 +183,7 @@ class TorchGraph final : public at::GraphImplInterface {
   c10::MempoolId_t pool() const override { return graph_.pool(); }
   void enable_debug_mode() override {}
   void debug_dump(const std::string& /*path*/) override {
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "[sim] graphs have no dump");
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "[sim] graphs do not support debug dumps");
   }
 
  private:

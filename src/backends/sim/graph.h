@@ -1,4 +1,4 @@
-// Graphs: while a stream is captured, its work goes to the capture and not to its worker; a replay
+// Graphs. While a stream is captured, its work goes to the capture instead of its worker. A replay
 // is one piece of work.
 #pragma once
 
@@ -17,8 +17,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// Work that a graph owns, in an order that all its streams agree with: the one in which it was
-/// given.
+/// Work that a graph owns, in the order of submission, which respects the order of all its streams.
 struct GraphWork {
   GraphWork() = default;
   GraphWork(const GraphWork&) = delete;
@@ -34,20 +33,20 @@ struct GraphWork {
   std::vector<Random> random;
 };
 
-/// One capture in progress. Thread-safe: backward passes come from threads of their own.
+/// One capture in progress. Thread-safe, because backward passes run on their own threads.
 class Capture {
  public:
   Capture(SimStream& origin, PoolId pool);
   ~Capture();
   SimStream& origin() const noexcept { return *streams_.front(); }
   PoolId pool() const noexcept { return pool_; }
-  /// A name of the graph, the same from the capture's begin to the graph's end.
+  /// Identifies the graph from the start of the capture until the graph is destroyed.
   const void* work() const noexcept { return work_.get(); }
   void add(std::unique_ptr<Task> task);
   RandomDraw draw(const at::Generator& generator);
-  /// `stream` waits for captured work, so its own work is captured too.
+  /// Captures `stream` too, because it waits for captured work.
   void join(SimStream& stream);
-  /// Gives the streams back and the work away.
+  /// Ends the capture: releases its streams and returns its work.
   std::shared_ptr<GraphWork> end();
 
  private:
@@ -57,14 +56,14 @@ class Capture {
   std::shared_ptr<GraphWork> work_ = std::make_shared<GraphWork>();
 };
 
-/// Joins the capture that an event was recorded in. Throws when that capture is over.
+/// Adds `stream` to the capture in which an event was recorded. Throws if that capture has ended.
 void join_capture(SimStream& stream, const void* capture);
 
-/// What both torch's and our graph interface use.
+/// The implementation of torch's and our own graph interface.
 class SimGraph {
  public:
   ~SimGraph();
-  /// Captures this thread's stream on its device.
+  /// Captures this thread's current stream.
   void capture_begin(std::pair<std::uint64_t, std::uint64_t> pool);
   void capture_end();
   void replay();
@@ -78,7 +77,7 @@ class SimGraph {
   PoolId pool_ = 0;
 };
 
-/// Tells torch (2.12 and newer) how to make graphs of this device.
+/// Registers graphs of this device with torch (2.12 and later).
 void register_graphs();
 
 }  // namespace anyaccel::backends::sim

@@ -1,4 +1,4 @@
-// torch's view of devices, streams and events.
+// torch's interface to devices, streams and events.
 #include <c10/core/DeviceCapability.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/headeronly/version.h>
@@ -111,7 +111,7 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
 }  // namespace
 
 void register_guard() {
-  // torch keeps the pointer for ever.
+  // torch keeps the pointer and never deletes it.
   c10::impl::registerDeviceGuard(runtime().type, new SimGuard);
 }
 

@@ -1,4 +1,5 @@
-// A fixed mixing of numbers, the same on every machine and in every version: seeds depend on it.
+// A fixed hash of two numbers. It must be the same on every machine and in every version, because
+// seeds depend on it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// torch's hooks of a device type: one class over whichever interface the type has.
+// torch's hooks of a device type: one class template over the interface of each type.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/HPUHooksInterface.h>
@@ -52,7 +52,7 @@ struct SimHooks : Interface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return &pinned_allocator(); }
   c10::Device getDeviceFromPtr(void* address) const override {
     const int index = memory_map.device_of(address);
-    TORCH_CHECK(index >= 0, "[sim] the address is in no device's memory");
+    TORCH_CHECK(index >= 0, "[sim] the address is not in device memory");
     return runtime().device(index);
   }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
@@ -130,13 +130,13 @@ struct Cuda final : SimHooks<at::CUDAHooksInterface> {
 template <typename Hooks, typename Registry>
 std::function<void(const std::string&)> in_registry(Registry* registry) {
   return [registry](const std::string& key) {
-    // Creators take an argument in some versions and for some types.
+    // Creators take an argument in some versions of torch and for some types.
     registry->Register(key, [](auto&&...) { return std::make_unique<Hooks>(); });
   };
 }
 
 std::function<void()> hooks_of(c10::DeviceType type) {
-  // torch's keys are the types' names in capitals and "Hooks".
+  // torch's keys are the types' upper-case names followed by "Hooks".
   const std::string key = c10::DeviceTypeName(type, /*lower_case=*/false) + "Hooks";
   const std::pair<const char*, std::function<void(const std::string&)>> known[] = {
       {"HPUHooks", in_registry<Hpu>(at::HPUHooksRegistry())},
@@ -146,11 +146,12 @@ std::function<void()> hooks_of(c10::DeviceType type) {
       {"CUDAHooks", in_registry<Cuda>(at::CUDAHooksRegistry())}};
   for (const auto& [name, put] : known)
     if (key == name)
-      return [put = put, key] { put(key); };  // a copy by name: clang 14 captures no binding
-  throw Error(ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
-              {.what = "torch has no hooks for this device type, so nothing can stand in for it",
-               .got = "'" + c10::DeviceTypeName(type, true) + "'",
-               .want = "a backend of this build, or another name, which becomes PrivateUse1's"});
+      return [put = put, key] { put(key); };  // clang 14 cannot capture structured bindings
+  throw Error(
+      ErrorCode::invalid_argument, "SIM_STANDS_IN_FOR",
+      {.what = "torch has no hooks for this device type, so the simulator cannot stand in for it",
+       .got = "'" + c10::DeviceTypeName(type, true) + "'",
+       .want = "a backend of this build, or a new name, to which PrivateUse1 is renamed"});
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Registers the simulated device with torch, once in a process.
+// Registers the simulated device with torch, once per process.
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/TensorOptions.h>
@@ -34,7 +34,8 @@ State& state() {
   return *instance;
 }
 
-/// Whether this LibTorch has devices of a type of its own; PrivateUse1's may stand beside them.
+/// True if this LibTorch has devices of another accelerator type. PrivateUse1 does not count,
+/// because torch allows it next to another type.
 bool another_accelerator(c10::DeviceType type) {
   for (int i = 0; i < c10::COMPILE_TIME_MAX_DEVICE_TYPES; ++i) {
     const auto other = static_cast<c10::DeviceType>(i);
@@ -45,29 +46,29 @@ bool another_accelerator(c10::DeviceType type) {
   return false;
 }
 
-/// The type of that name, or PrivateUse1 with the name from now on.
+/// Returns the type of that name, or PrivateUse1, which is renamed to it.
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process has devices of this type already, so "
-                         "nothing can stand in for it",
+                {.what = "the LibTorch of this process already has devices of this type, so the "
+                         "simulator cannot stand in for it",
                  .got = quoted_text(name),
                  .hint = "use a CPU-only LibTorch, or another SIM_STANDS_IN_FOR"});
   if (known == c10::DeviceType::PrivateUse1) return *known;
   if (known) need_hooks(*known);
   if (known && another_accelerator(*known))
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "the LibTorch of this process is built for another accelerator, and its "
-                         "autograd takes one at most",
+                {.what = "the LibTorch of this process is built for another accelerator, and "
+                         "autograd supports only one",
                  .got = quoted_text(name),
-                 .hint = "use a CPU-only LibTorch, or a name that torch has no type for"});
+                 .hint = "use a CPU-only LibTorch, or a name that is not one of torch's types"});
   if (known) return *known;
   try {
     c10::register_privateuse1_backend(name);
   } catch (const c10::Error& error) {
     throw Error(ErrorCode::unavailable, "sim",
-                {.what = "torch's place for a device type of another name is taken: " +
+                {.what = "torch's PrivateUse1 type already has another name: " +
                          std::string(error.what_without_backtrace()),
                  .got = quoted_text(name),
                  .hint = "a process can hold one such type; use another process"});
@@ -82,7 +83,8 @@ void fill_runtime(const Options& options) {
   target.key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(target.type));
   target.keys = c10::DispatchKeySet(target.key);
   target.dtype_bits = dtype_bits(options);
-  // Addresses cost nothing; segments of many sizes need room to find places.
+  // Addresses cost nothing, and segments of many sizes fragment the range, so reserve twice the
+  // memory.
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);
@@ -169,17 +171,17 @@ void install(const Options& given) {
   if (now.installed) {
     if (runtime().options == options) return;
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "the simulator runs in this process already, with other options",
+                {.what = "the simulator is already running in this process with other options",
                  .hint = "set them before the first use of the device"});
   }
   if (now.failed)
     throw Error(ErrorCode::invalid_state, "sim",
-                {.what = "an earlier start of the simulator failed halfway"});
+                {.what = "an earlier start of the simulator in this process failed"});
   now.failed = true;
   fill_runtime(options);
   register_all();
   checking::start_checks();
-  // Workers end before the kernels' own state is torn down.
+  // Workers must end before the state of torch's kernels is destroyed.
   std::atexit([] { stop_streams(); });
   now.failed = false;
   now.installed.store(true, std::memory_order_release);

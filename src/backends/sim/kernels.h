@@ -1,4 +1,4 @@
-// What the simulator's kernels share.
+// Functions that the simulator's kernels share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,45 +12,45 @@
 
 namespace anyaccel::backends::sim {
 
-/// A library of kernels; never destroyed, as torch is not told of an end.
+/// Makes a library of kernels. It is never destroyed, because that would unregister them.
 torch::Library& make_library(const char* name_space, c10::DispatchKey key);
-/// That of torch's own ops for the simulated device.
+/// The library of torch's own ops for the simulated device.
 torch::Library& device_library();
 
-/// A host tensor over the same bytes as a device tensor's, for kernels alone: touching it before
-/// the stream gets there is a race. Keeps no reference.
+/// A host tensor over the bytes of a device tensor, only for kernels: accessing it outside of the
+/// stream's order is a data race. Does not keep the memory alive.
 at::Tensor alias(const at::Tensor& tensor);
-/// The same with another geometry.
+/// The same with other sizes and strides.
 at::Tensor alias(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 inline bool on_device(const at::Tensor& tensor) noexcept {
   return tensor.defined() && tensor.device().type() == runtime().type;
 }
 
-/// Device tensors. Throw for types that SIM_DTYPES leaves out.
+/// Allocate device tensors. Throw for types that SIM_DTYPES excludes.
 at::Tensor empty_strided(int device, at::IntArrayRef sizes, at::IntArrayRef strides,
                          c10::ScalarType dtype);
 at::Tensor empty(int device, at::IntArrayRef sizes, c10::ScalarType dtype,
                  std::optional<c10::MemoryFormat> format = std::nullopt);
 void check_dtype(c10::ScalarType dtype);
 
-/// Gives a storage `bytes` bytes; what fits of the old ones is copied in stream order.
+/// Resizes a storage to `bytes` bytes. Copies the old bytes that fit, in stream order.
 void resize_storage(c10::StorageImpl& storage, std::size_t bytes);
-/// Gives a tensor that geometry, and its storage as much memory as that needs.
+/// Sets a tensor's sizes and strides, and enlarges its storage if necessary.
 void resize(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides);
 
 Operand operand(const at::Tensor& tensor, bool written);
 
-/// Runs `op` for arguments on the device, on top of the stack: what every op without a kernel of
-/// its own does.
+/// Runs `op` with the device arguments on top of the stack. Used for every op without an explicit
+/// kernel.
 void run_op(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-/// Waits for the current stream before the host reads what it wrote. Throws while a graph captures
-/// it.
+/// Waits for `stream`, so that the host can read its results. Throws while a graph captures the
+/// stream.
 void drain(SimStream& stream, const char* op);
 
-/// A task from a function; `again` as in Task::run.
+/// A task that calls a function.
 template <typename Function>
 class FunctionTask final : public Task {
  public:

@@ -11,8 +11,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-constexpr std::size_t kMaxCalls =
-    1 << 16;  // some 20 MB; a program with more shapes than that begins again
+constexpr std::size_t kMaxCalls = 1 << 16;  // about 20 MB; the cache is cleared when it is full
 
 struct Hash {
   std::size_t operator()(const CallKey& key) const noexcept {

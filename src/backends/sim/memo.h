@@ -1,5 +1,5 @@
-// What is known of an op's results: for arguments of the same geometry they have the same geometry.
-// So an op whose arguments were seen before is queued without waiting for its result.
+// A cache of the geometry of ops' results. It depends only on the arguments' geometry, so a call
+// with known arguments is queued without waiting for its result.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// Everything in a call that decides the geometry of its results, as numbers.
+/// Everything in a call that determines the geometry of its results, as numbers.
 using CallKey = c10::SmallVector<std::int64_t, 64>;
 
 struct TensorGeometry {
@@ -22,15 +22,15 @@ struct TensorGeometry {
 
 TensorGeometry geometry_of(const at::Tensor& tensor);
 
-/// Results of one call: of a functional op, those that it returns; of others, what their written
-/// arguments become.
+/// Results of one call: first the written arguments, as the call changes them, then the new
+/// results.
 struct Geometry {
   std::vector<TensorGeometry> tensors;
-  /// For lists of tensors: how many belong to each return; -1 for a return that is one tensor.
+  /// For each new return: the number of tensors in a list, or -1 for a single tensor.
   std::vector<std::int64_t> lists;
 };
 
-/// Null when the call was not seen. Thread-safe.
+/// Null if the call is not known. Thread-safe.
 std::shared_ptr<const Geometry> recall(const CallKey& key);
 void remember(const CallKey& key, Geometry geometry);
 

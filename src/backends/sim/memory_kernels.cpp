@@ -1,4 +1,4 @@
-// Kernels that make tensors, or change what they look at: all on the host, without the device's
+// Kernels that make tensors or change their metadata. They run on the host, without the device's
 // data.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -63,8 +63,8 @@ const at::Tensor& resize_kernel(const at::Tensor& self, at::IntArrayRef sizes,
 
 at::Tensor& set_geometry(at::Tensor& self, at::Storage source, std::int64_t offset,
                          at::IntArrayRef sizes, at::IntArrayRef strides) {
-  TORCH_CHECK(source.device().type() == runtime().type, "[sim] the storage is in the memory of ",
-              source.device());
+  TORCH_CHECK(source.device().type() == runtime().type,
+              "[sim] the storage is not in device memory, but on ", source.device());
   auto* impl = self.unsafeGetTensorImpl();
   impl->set_storage_keep_dtype(std::move(source));
   impl->set_storage_offset(offset);
@@ -88,8 +88,8 @@ at::Tensor& set_nothing(at::Tensor& self) {
       self, at::Storage(empty(self.device().index(), 0, self.scalar_type()).storage()), 0, 0, {});
 }
 
-/// Whether `self.data = from` may be: among dense tensors of the host and of the device, as torch
-/// has it for CUDA and vendors have it for theirs.
+/// True if `self.data = from` is allowed: between dense tensors of the host and the device, as
+/// torch allows it for CUDA and vendors for their devices.
 bool can_take_the_place(const at::Tensor& self, const at::Tensor& from) {
   const auto plain = [](const at::Tensor& tensor) {
     return tensor.layout() == at::kStrided && (tensor.is_cpu() || on_device(tensor));
@@ -108,7 +108,8 @@ void resize_storage(c10::StorageImpl& storage, std::size_t bytes) {
   auto fresh = allocator().allocate_on(storage.device().index(), bytes);
   if (const auto kept = std::min(bytes, storage.nbytes()); kept != 0)
     allocator().copy_data(fresh.get(), storage.data(), kept);
-  // The old memory goes back in stream order, behind the copy, when both were this stream's.
+  // Memory of this stream is freed in stream order, after the copy. recordStream() holds back
+  // memory of other streams until then.
   auto& stream = current_stream(storage.device().index());
   allocator().recordStream(storage.data_ptr(), to_torch(stream));
   storage.set_data_ptr_noswap(std::move(fresh));

@@ -17,10 +17,9 @@ char* reserve(std::size_t bytes, int protection) {
   if (address != MAP_FAILED) return static_cast<char*>(address);
   throw Error(
       ErrorCode::unavailable, "sim",
-      {.what = std::string("the system refuses the addresses of device memory: ") +
-               std::strerror(errno),
+      {.what = std::string("cannot reserve addresses for device memory: ") + std::strerror(errno),
        .got = std::to_string(bytes >> 20) + " MiB",
-       .hint = "lower SIM_MEMORY or SIM_DEVICES, or raise the limit of address space (ulimit -v)"});
+       .hint = "lower SIM_MEMORY or SIM_DEVICES, or raise the limit on address space (ulimit -v)"});
 }
 
 }  // namespace
@@ -35,7 +34,7 @@ void reserve_memory(int devices, std::size_t slice) {
     ::munmap(base, bytes);
     throw;
   }
-  // Core dumps would hold the whole range.
+  // Exclude the range from core dumps.
   ::madvise(alias, bytes, MADV_DONTDUMP);
   memory_map = {.base = base, .slice = slice, .devices = devices, .delta = alias - base};
 }

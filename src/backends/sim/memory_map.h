@@ -1,6 +1,6 @@
-// The addresses of device memory. Each device has a range that nobody can touch; a second range of
-// the same size, a constant distance away, is where kernels see the same bytes. Only kernels add
-// the distance.
+// The addresses of device memory. Each device has a range of addresses that cannot be accessed.
+// Kernels access the device's memory in a second range of the same size, at a constant distance.
+// Only kernels add the distance.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace anyaccel::backends::sim {
 
 struct MemoryMap {
   char* base = nullptr;   ///< first address of device 0
-  std::size_t slice = 0;  ///< addresses of each device
+  std::size_t slice = 0;  ///< size of each device's range
   int devices = 0;
   std::ptrdiff_t delta = 0;  ///< kernel's address minus device address
 
@@ -27,7 +27,7 @@ struct MemoryMap {
   char* device_base(int device) const noexcept {
     return base + slice * static_cast<std::size_t>(device);
   }
-  /// Where kernels find it; null stays null.
+  /// The address that kernels use; null for null.
   void* alias(const void* address) const noexcept {
     return address == nullptr ? nullptr
                               : const_cast<char*>(static_cast<const char*>(address)) + delta;
@@ -37,12 +37,12 @@ struct MemoryMap {
 /// Filled once by reserve_memory(), before any device memory exists.
 inline MemoryMap memory_map;
 
-/// Takes addresses for `devices` slices of `slice` bytes; no memory yet. Throws `unavailable` with
-/// the system's reason.
+/// Reserves addresses for `devices` slices of `slice` bytes, but no memory. Throws `unavailable`
+/// with the system's reason.
 void reserve_memory(int devices, std::size_t slice);
 
-/// Gives the pages behind [address, address + bytes) of a device back to the system; they read as
-/// zero after.
+/// Returns the memory of the device addresses [address, address + bytes) to the system. It then
+/// reads as zero.
 void release_pages(void* address, std::size_t bytes) noexcept;
 
 }  // namespace anyaccel::backends::sim

@@ -25,12 +25,13 @@ bool gives_tensors(const c10::FunctionSchema& schema) {
   return true;
 }
 
-/// The number decides how many elements there are.
+/// True if a number argument determines the number of elements.
 bool counts_by_number(const std::string& name) {
   return name == "aten::arange" || name == "aten::range";
 }
 
-/// Results that depend on memory that nobody wrote, or that a kernel finds only while it works.
+/// True for ops whose results depend on uninitialized memory, or have a geometry that only the
+/// running kernel determines.
 bool always_waits(const std::string& name) {
   static const std::unordered_set<std::string> names{"aten::tensor_split", "aten::linalg_lstsq",
                                                      "aten::_native_batch_norm_legit"};
@@ -50,8 +51,8 @@ bool host_tensors(const std::string& name) {
   return names.count(name) != 0;
 }
 
-/// Their out= form gives its result another shape for a while, and warns of that when it is handed
-/// one of the right shape.
+/// True for ops whose out= form temporarily resizes its result, and warns if the result has the
+/// final shape.
 bool resizes_result(const std::string& name) {
   return name == "aten::mse_loss" || name == "aten::smooth_l1_loss";
 }
@@ -69,7 +70,7 @@ std::optional<c10::OperatorHandle> out_overload(const c10::FunctionSchema& schem
   return handle;
 }
 
-/// Functional ops whose shapes torch works out by the same code for every device, by name.
+/// Functional ops whose shapes torch infers with the same code for every device, by name.
 const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structured_ops() {
   static const auto* all = [] {
     auto* found = new std::unordered_map<std::string, std::vector<c10::OperatorHandle>>;
@@ -85,8 +86,8 @@ const std::unordered_map<std::string, std::vector<c10::OperatorHandle>>& structu
   return *all;
 }
 
-/// The out= and in-place forms of those have one kernel without data, which the CPU's kernel calls
-/// itself.
+/// True for structured ops, including their out= and in-place forms. Their meta kernel is the code
+/// that the CPU's kernel calls too.
 bool has_known_shapes(const c10::OperatorHandle& handle) {
   if (!handle.hasKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
   const auto& schema = handle.schema();
@@ -149,11 +150,11 @@ OpInfo::OpInfo(const c10::OperatorHandle& handle) : op(handle) {
 }
 
 const OpInfo& op_info(const c10::OperatorHandle& op) {
-  // The schema's address is the op's for the process's life.
+  // The schema's address identifies the op as long as the process lives.
   const void* const key = &op.schema();
   static thread_local std::unordered_map<const void*, const OpInfo*> near;
   if (const auto found = near.find(key); found != near.end()) return *found->second;
-  static auto& mutex = *new HeldAtFork(ForkOrder::outer);  // torch is asked meanwhile
+  static auto& mutex = *new HeldAtFork(ForkOrder::outer);  // held while torch is called
   static auto* all = new std::unordered_map<const void*, std::unique_ptr<OpInfo>>;
   const std::lock_guard lock(mutex);
   auto& info = (*all)[key];

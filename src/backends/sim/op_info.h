@@ -1,4 +1,4 @@
-// What an op's schema says, worked out once.
+// Information from an op's schema, computed once.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -15,23 +15,24 @@ struct OpInfo {
   c10::OperatorHandle op;
   std::string name;            ///< "aten::add.out"
   std::vector<bool> written;   ///< arguments that the op writes to
-  std::vector<bool> by_value;  ///< arguments whose number, and not only its type, may decide the
+  std::vector<bool> by_value;  ///< arguments whose value, and not only its type, may determine the
                                ///< results' geometry
-  std::vector<int> returned;   ///< for each return the argument that it is; -1: a new value
-  int fresh = 0;               ///< returns that are new
-  int generator = -1;          ///< the argument of random ops
+  std::vector<int> returned;   ///< for each return the argument that it aliases; -1: a new value
+  int fresh = 0;               ///< number of new returns
+  int generator = -1;          ///< the generator argument of random ops; -1 if there is none
   bool view = false;           ///< the result shares the first argument's memory
   bool host_kernel = false;    ///< the CPU has a kernel
-  bool own_thread = false;     ///< may need the caller's thread: not one of torch's own ops
-  bool waits = false;  ///< its results' shapes, or values that are no tensors, depend on data
+  bool own_thread =
+      false;           ///< may need the caller's thread, because it is not one of torch's own ops
+  bool waits = false;  ///< its results' shapes, or results that are not tensors, depend on data
   bool known_shapes =
-      false;  ///< torch has code for its results' shapes that no device does in another way
-  bool takes_host_tensors = false;  ///< as on a GPU, index tensors and the like may be on the host
-  std::optional<c10::OperatorHandle>
-      out;  ///< the same op writing to given results, where the CPU has a kernel for it
+      false;  ///< torch infers its results' shapes with the same code for every device
+  bool takes_host_tensors =
+      false;  ///< as on a GPU, some arguments such as index tensors may be on the host
+  std::optional<c10::OperatorHandle> out;  ///< its out= form, if the CPU has a kernel for it
 };
 
-/// Thread-safe; the answer lives for ever.
+/// Thread-safe. The reference stays valid.
 const OpInfo& op_info(const c10::OperatorHandle& op);
 
 }  // namespace anyaccel::backends::sim

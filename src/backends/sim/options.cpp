@@ -29,7 +29,7 @@ struct Amount {
   std::string unit;
 };
 
-/// "12.5GiB" as 12.5 and "GiB"; nothing when it does not begin with a number.
+/// Parses "12.5GiB" as 12.5 and "GiB"; nullopt if the text does not begin with a number.
 std::optional<Amount> read_amount(const std::string& text) {
   Amount amount;
   const char* end = text.data() + text.size();
@@ -53,7 +53,7 @@ std::int64_t read_bytes(const char* where, const std::string& text) {
        "a number above 0 with B, KiB, MiB, GiB or TiB, such as 512MiB, up to 4TiB");
 }
 
-/// One name of each type is torch's own ("Float"); the others are those of Python.
+/// Parses Python's names of torch's types, and short forms such as "fp32".
 std::optional<c10::ScalarType> read_dtype(const std::string& name) {
   static const std::pair<const char*, c10::ScalarType> kNames[] = {
       {"float32", c10::kFloat},
@@ -110,14 +110,14 @@ double read_microseconds(const char* where, const std::string& text) {
 
 void check(const Options& options) {
   if (options.devices < 1 || options.devices > kMaxDevices)
-    fail("SIM_DEVICES", "not a number of devices", std::to_string(options.devices),
+    fail("SIM_DEVICES", "invalid number of devices", std::to_string(options.devices),
          "1 to " + std::to_string(kMaxDevices));
   if (options.memory < kLeastMemory || options.memory > kMaxMemory)
     fail("SIM_MEMORY", "not a size of memory", std::to_string(options.memory), "1MiB to 4TiB");
   if (!(options.latency_us >= 0 && options.latency_us <= 60e6))
     fail("SIM_LATENCY", "not a time", std::to_string(options.latency_us), "0 to 60s");
   if (!options.check.empty() && options.check != "report" && options.check != "abort")
-    fail("SIM_CHECK", "no such way to check", options.check, "report, abort, or off");
+    fail("SIM_CHECK", "unknown mode of checking", options.check, "report, abort, or off");
   dtype_bits(options);
   parse_faults(options.faults);
 }
@@ -128,7 +128,7 @@ std::uint64_t dtype_bits(const Options& options) {
   for (const auto& name : options.dtypes) {
     const auto dtype = read_dtype(name);
     if (!dtype)
-      fail("SIM_DTYPES", "no such data type", name,
+      fail("SIM_DTYPES", "unknown dtype", name,
            "names of torch's types, such as float32,bfloat16,int64");
     bits |= 1ULL << static_cast<unsigned>(*dtype);
   }

@@ -1,4 +1,4 @@
-// Options in the form that the simulator works with.
+// Checks and converts the simulator's options.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -11,20 +11,21 @@ namespace anyaccel::backends::sim {
 
 using anyaccel::sim::Options;
 
-/// Throws `invalid_argument` for what no device could have.
+/// Throws `invalid_argument` for an invalid option.
 void check(const Options& options);
 
-/// torch's bits of the types that `options` allows; all bits for no list. Throws for an unknown
-/// name.
+/// Bit mask of the torch types that `options` allows, by the types' numbers; all bits if the list
+/// is empty. Throws for an unknown name.
 std::uint64_t dtype_bits(const Options& options);
 
-/// SIM_CHECK and SIM_CHECK_JSON, where `options` say nothing of checks. Throws for a wrong value.
+/// Applies SIM_CHECK and SIM_CHECK_JSON if `options` do not configure checks. Does not validate
+/// them.
 void take_checks_from_environment(Options& options);
 
 bool operator==(const Options& a, const Options& b) noexcept;
 
-/// torch's name of the device type that the simulator takes: "sim", or that of the backend or type
-/// it stands in for.
+/// torch's name of the simulator's device type: "sim", or that of the backend or type for which it
+/// stands in.
 std::string device_type_name(const Options& options);
 
 }  // namespace anyaccel::backends::sim

@@ -85,13 +85,13 @@ void PinnedAllocator::map_once() {
   if (base_ != nullptr) return;
   file_ = ::memfd_create("anyaccel-pinned", MFD_CLOEXEC);
   TORCH_CHECK(file_ >= 0 && ::ftruncate(file_, static_cast<off_t>(kAddresses)) == 0,
-              "[sim] the system refuses pinned memory: ", std::strerror(errno));
+              "[sim] cannot create pinned memory: ", std::strerror(errno));
   char* views[2];
   for (auto*& view : views) {
     void* address =
         ::mmap(nullptr, kAddresses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
     TORCH_CHECK(address != MAP_FAILED,
-                "[sim] the system refuses addresses for pinned memory: ", std::strerror(errno));
+                "[sim] cannot reserve addresses for pinned memory: ", std::strerror(errno));
     ::madvise(address, kAddresses, MADV_DONTDUMP);
     view = static_cast<char*>(address);
   }
@@ -112,7 +112,8 @@ char* PinnedAllocator::take_addresses(std::size_t size) {
 
 c10::DataPtr PinnedAllocator::allocate(std::size_t bytes) {
   if (bytes == 0) return {nullptr, c10::Device(c10::kCPU)};
-  // Whole pages, in powers of two: one block's view can be closed alone, and blocks fit again.
+  // Whole pages, so that the view of a single block can be protected, in powers of two, so that
+  // blocks can be reused.
   std::size_t size = kPage;
   while (size < bytes) size *= 2;
   const std::lock_guard lock(mutex_);
@@ -236,7 +237,7 @@ void* device_view(void* address) noexcept {
 }
 
 void register_pinned(void* address, std::size_t bytes) {
-  TORCH_CHECK(!is_pinned(address), "[sim] the memory is pinned already");
+  TORCH_CHECK(!is_pinned(address), "[sim] the memory is already pinned");
   auto& state = registered();
   const std::lock_guard lock(state.mutex);
   state.ranges.emplace(static_cast<const char*>(address), bytes);

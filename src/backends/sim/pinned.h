@@ -1,5 +1,5 @@
-// Pinned host memory. It is mapped twice: programs have the one view, copies use the other, so that
-// the first can be closed while a copy is on its way and an early touch is seen.
+// Pinned host memory. It is mapped twice: one view for programs, and one for copies. The first can
+// be protected while a copy is in flight, so that an early access is detected.
 #pragma once
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -15,12 +15,12 @@ at::HostAllocator& pinned_allocator() noexcept;
 /// True for memory of the allocator above, and of register_pinned().
 bool is_pinned(const void* address) noexcept;
 
-/// The view that copies use; the address itself for registered memory. Only for pinned addresses.
+/// The address in the view that copies use, or the address itself for memory of other allocators.
 void* device_view(void* address) noexcept;
 
-/// Memory of others counts as pinned from now on. Throws when it does so already.
+/// Registers memory of other allocators as pinned. Throws if it is pinned already.
 void register_pinned(void* address, std::size_t bytes);
-/// Throws when it was not registered.
+/// Throws if it was not registered.
 void unregister_pinned(void* address);
 
 }  // namespace anyaccel::backends::sim

@@ -22,8 +22,8 @@ sdk::Probe probe() {
   return {.device_count = options.devices, .reason = described(options)};
 }
 
-/// A backend whose place is taken finds devices because the simulator says so: there are no
-/// driver's files to count.
+/// Answers the probe of the backend for which the simulator stands in, because there are no device
+/// files to count.
 void stand_in(const std::string& name) {
   try {
     const auto options = anyaccel::sim::options_from_environment();

@@ -6,7 +6,7 @@
 namespace anyaccel::backends::sim {
 
 void register_guard();
-/// Throws when torch has no place for hooks of a device type of its own.
+/// Throws if torch has no hooks interface for one of its own device types.
 void need_hooks(c10::DeviceType type);
 void register_hooks();
 void register_fallback();

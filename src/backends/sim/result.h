@@ -1,4 +1,4 @@
-// What a kernel of the CPU writes to, put right after it ran.
+// Corrects the memory that a CPU kernel has written to, after it ran.
 #pragma once
 
 #include <ATen/EmptyTensor.h>
@@ -10,7 +10,7 @@
 
 namespace anyaccel::backends::sim {
 
-/// A host tensor over device memory that a kernel writes to, with what it was before.
+/// A host tensor over device memory that a kernel writes to, with its state before the kernel.
 struct Result {
   at::Tensor alias;
   void* data;
@@ -30,7 +30,7 @@ struct Result {
     return alias.is_conj() != geometry.conj || alias.is_neg() != geometry.neg;
   }
 
-  /// The device memory as it was given, once more.
+  /// A tensor over the original device memory, with the original sizes and strides.
   at::Tensor original() const {
     auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
                                                          c10::DataPtr(data, c10::Device(c10::kCPU)),
@@ -45,8 +45,8 @@ struct Result {
     return tensor;
   }
 
-  /// A kernel may have resized the alias on the way, so that the values are elsewhere, or left a
-  /// conjugation to do.
+  /// Copies the values to the device memory if the kernel resized the alias, so that they are
+  /// elsewhere, or left a conjugation or negation pending.
   void bring_back(const char* op) const {
     if ((!moved() && !bits_changed()) || alias.numel() == 0) return;
     TORCH_CHECK(alias.sizes() == c10::IntArrayRef(geometry.sizes), op,
@@ -57,7 +57,7 @@ struct Result {
     original().copy_(values);
   }
 
-  /// For the next replay.
+  /// Resets the alias for the next replay.
   void restore() const {
     auto* impl = alias.unsafeGetTensorImpl();
     if (moved()) {

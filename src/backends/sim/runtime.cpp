@@ -28,8 +28,7 @@ int current_device() noexcept { return thread_state().device; }
 Device& device_at(int index) {
   auto& devices = runtime().devices;
   TORCH_CHECK(index >= 0 && static_cast<std::size_t>(index) < devices.size(),
-              "[sim] there is no device ", index, "; got ", index, ", want 0 to ",
-              devices.size() - 1);
+              "[sim] device index out of range; got ", index, ", want 0 to ", devices.size() - 1);
   return *devices[static_cast<std::size_t>(index)];
 }
 
@@ -50,10 +49,10 @@ SimStream& exchange_stream(SimStream& stream) noexcept {
 
 SimStream& stream_of(const c10::Stream& stream) {
   TORCH_CHECK(stream.device_type() == runtime().type,
-              "[sim] the stream is another device's: ", stream);
+              "[sim] the stream belongs to another device type: ", stream);
   auto& device = device_at(stream.device_index() < 0 ? current_device() : stream.device_index());
   TORCH_CHECK(stream.id() >= 0 && static_cast<std::size_t>(stream.id()) < device.streams.size(),
-              "[sim] the stream was not made by this device: ", stream);
+              "[sim] the stream does not belong to this device: ", stream);
   return *device.streams[static_cast<std::size_t>(stream.id())];
 }
 
@@ -62,8 +61,8 @@ c10::Stream to_torch(const SimStream& stream) {
 }
 
 void stop_streams() noexcept {
-  // An event of one device may hold up another's stream: all end their work before the first thread
-  // is joined.
+  // A stream may wait for an event of another device, so all streams must finish their work before
+  // the first thread is joined.
   for (const auto& device : runtime().devices)
     for (const auto& stream : device->streams) stream->wait(stream->last());
   for (const auto& device : runtime().devices)

@@ -1,4 +1,4 @@
-// What the simulator is in this process, filled by install().
+// The simulator's state in this process, initialized by install().
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,8 +18,8 @@ struct Runtime {
   Options options;
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   c10::DispatchKey key = c10::DispatchKey::PrivateUse1;
-  c10::DispatchKeySet keys;      ///< of a tensor on the device
-  std::uint64_t dtype_bits = 0;  ///< types that tensors may have
+  c10::DispatchKeySet keys;      ///< keys of a tensor on the device
+  std::uint64_t dtype_bits = 0;  ///< bit mask of the types that tensors may have
   std::vector<std::unique_ptr<Device>> devices;
 
   c10::Device device(int index) const noexcept {
@@ -27,24 +27,24 @@ struct Runtime {
   }
 };
 
-/// Filled before the first device exists; never changes or goes away after.
+/// Initialized before the first device exists. Never changes or is destroyed afterwards.
 Runtime& runtime() noexcept;
 
-/// This thread's device, 0 at first.
+/// This thread's device, initially 0.
 int current_device() noexcept;
-/// Throws when there is no such device.
+/// Throws if there is no such device.
 void set_current_device(int index);
 /// This thread's stream on a device.
 SimStream& current_stream(int device) noexcept;
-/// Returns the former one.
+/// Returns the previous stream.
 SimStream& exchange_stream(SimStream& stream) noexcept;
 
-/// Throws when there is no such device.
+/// Throws if there is no such device.
 Device& device_at(int index);
 SimStream& stream_of(const c10::Stream& stream);
 c10::Stream to_torch(const SimStream& stream);
 
-/// Ends all workers after their queued work; at the process's end.
+/// Stops all workers after their queued work. Called when the process exits.
 void stop_streams() noexcept;
 
 }  // namespace anyaccel::backends::sim

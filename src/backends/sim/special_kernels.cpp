@@ -1,5 +1,5 @@
-// Ops that torch decomposes or chooses by device type; here they run as on the CPU, so the results
-// are the CPU's bits.
+// Ops that torch decomposes or selects by device type. Here they run as on the CPU, so that the
+// results have the CPU's bits.
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
@@ -20,7 +20,7 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-/// What the CPU would choose for tensors of that geometry; no data is read.
+/// Returns the CPU's choice for tensors of that geometry. Does not read data.
 std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
                               const at::Tensor& value, const OptionalTensor& mask, double dropout,
                               bool causal, std::optional<double> scale, bool grouped) {
@@ -32,7 +32,7 @@ std::int64_t attention_choice(const at::Tensor& query, const at::Tensor& key,
                                            dropout, causal, scale, grouped);
 }
 
-/// torch asks each device type in another way for its choice, and takes the slow path for types
+/// torch queries each device type's choice in a different way, and uses the slow path for types
 /// that it does not know.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const OptionalTensor& given, double dropout, bool causal,
@@ -60,9 +60,10 @@ std::tuple<at::Tensor, at::Tensor> dropout(const at::Tensor& input, double p,
   return {at::mul(input, mask).mul_(p == 1 ? 0.0 : 1 / (1 - p)), mask};
 }
 
-/// Structured ops decompose into their out= form, whose result has its shape before it is queued;
-/// all others go to the fallback by name: torch's composites come before a fallback and give other
-/// bits than the CPU's kernel, and programs ask whether an op has a kernel for the device.
+/// True if the fallback must be registered for the op by name. Composite kernels take precedence
+/// over a fallback and give other bits than the CPU's kernel, and programs query whether an op has
+/// a kernel for the device. Structured ops do not need it: they decompose into their out= form,
+/// whose result has its shape before the op is queued.
 bool needs_name(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
          !op.hasKernelForDispatchKey(runtime().key) &&
@@ -86,12 +87,12 @@ void name_host_kernels(torch::Library& library) {
 
 void register_special_kernels() {
   auto& library = device_library();
-  // The losses' out= form, to which torch would take them apart, warns; see op_info.
+  // torch would decompose the losses to their out= form, which warns; see op_info.cpp.
   for (const char* name : {"convolution", "convolution_backward", "mse_loss", "smooth_l1_loss"})
     library.impl(name, torch::CppFunction::makeFromBoxedFunction<&fallback>());
   library.impl("_fused_sdp_choice", TORCH_FN(attention_choice));
   library.impl("native_dropout", TORCH_FN(dropout));
-  // Above autograd too, where it decomposes.
+  // Also above autograd, where torch decomposes it.
   library.impl("scaled_dot_product_attention", TORCH_FN(attention));
   make_library("aten", c10::getAutogradKeyFromBackend(c10::toBackendComponent(runtime().key)))
       .impl("scaled_dot_product_attention", TORCH_FN(attention));

@@ -16,8 +16,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kMaxQueued = 4096;
-constexpr int kSpins =
-    2000;  // some 20 us: a step's next launch comes sooner, and a busy machine is not robbed
+constexpr int kSpins = 2000;  // about 20 us: longer than the time between launches in a step, but
+                              // short on a busy machine
 
 inline void relax() {
 #if defined(__x86_64__)
@@ -27,8 +27,8 @@ inline void relax() {
 #endif
 }
 
-/// Sets the number of OpenMP threads of this thread's kernels. LibTorch brings OpenMP under a file
-/// name of its own, so it is not linked.
+/// Sets the number of OpenMP threads of this thread's kernels. LibTorch's OpenMP has a file name of
+/// its own, so it is found at run time instead of linked.
 void set_openmp_threads(int count) {
   static const auto set =
       reinterpret_cast<void (*)(int)>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
@@ -42,11 +42,11 @@ void rest(double microseconds) {
 
 std::atomic<bool> forked{false};
 
-/// Kernels of less urgent streams start only while no urgent stream has something to run.
+/// Delays kernels of less urgent streams while an urgent stream has work to run.
 void let_urgent_first(SimStream& stream) {
   auto& device = stream.device();
   if (stream.priority() < 0 || device.urgent_streams.load(std::memory_order_relaxed) == 0) return;
-  // Not for ever where urgent work stands still: it may wait for the host.
+  // Stop waiting if urgent work makes no progress, because it may wait for the host.
   Ticket before = 0;
   for (int still = 0; still < 2000; ++still) {  // at least 100 ms
     bool wanted = false;
@@ -68,9 +68,9 @@ void let_urgent_first(SimStream& stream) {
 void check_not_forked() {
   TORCH_CHECK(
       !forked.load(std::memory_order_relaxed),
-      "[sim] the simulated device runs in the parent process only; its worker threads do not "
+      "[sim] the simulated device works only in the parent process; its worker threads do not "
       "survive fork(). "
-      "Start it in the child alone, or start the child by exec (multiprocessing's 'spawn')");
+      "Use it only in the child, or start the child with exec (multiprocessing's 'spawn')");
 }
 
 void SimStream::start_locked() {
@@ -90,7 +90,7 @@ void SimStream::submit(std::unique_ptr<Task> task) {
   Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) return;  // the process ends
+    if (stopping_) return;  // the process is exiting
     if (!worker_.joinable()) start_locked();
     queue_.push_back(std::move(task));
     ticket = submitted_.load(std::memory_order_relaxed) + 1;
@@ -107,7 +107,7 @@ void SimStream::wait(Ticket ticket) {
     relax();
   }
   if (forked.load(std::memory_order_relaxed))
-    return;  // nobody works on it; those who need an error ask check_not_forked()
+    return;  // there is no worker; callers that need an error call check_not_forked()
   waiters_.fetch_add(1);
   {
     std::unique_lock lock(mutex_);
@@ -134,7 +134,7 @@ void SimStream::stop() {
 
 void SimStream::work() {
   at::init_num_threads();
-  set_openmp_threads(1);  // a stream is one engine; several of them must not fight for the cores
+  set_openmp_threads(1);  // one thread per stream, so that streams do not compete for the cores
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::GradMode::set_enabled(false);
   std::deque<std::unique_ptr<Task>> batch;
@@ -202,7 +202,7 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
     }
     watching->on_launch(stream, told);
   }
-  // Captured work runs when the graph is replayed, which is one launch.
+  // Captured work runs at a replay, which counts as one launch.
   if (device.faults.any() && task->kernel() && stream.capture() == nullptr) {
     task->fault = device.faults.launch(info.op);
     if (task->fault.lost) device.lose(info.op);
@@ -211,9 +211,9 @@ void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& inf
 }
 
 void synchronize(SimStream& stream) {
-  TORCH_CHECK(
-      stream.capture() == nullptr,
-      "[sim] a stream cannot be waited for while a graph captures it; wait after capture_end()");
+  TORCH_CHECK(stream.capture() == nullptr,
+              "[sim] a stream cannot be synchronized while a graph captures it; synchronize after "
+              "capture_end()");
   check_not_forked();
   if (auto* watching = observer()) watching->on_stream_synchronize(stream);
   stream.wait(stream.last());

@@ -17,7 +17,7 @@ namespace anyaccel::backends::sim {
 class Capture;
 struct Device;
 
-/// Work for a stream. Work in a graph runs many times, so `run` leaves the task as it was when
+/// Work for a stream. Work in a graph runs many times, so `run` must leave the task unchanged if
 /// `again` is true.
 class Task {
  public:
@@ -34,7 +34,7 @@ class Task {
   bool kernel_;
 };
 
-/// The place of a piece of work in its stream: 1 is the first.
+/// The number of a piece of work in its stream, from 1.
 using Ticket = std::uint64_t;
 
 class SimStream {
@@ -48,8 +48,8 @@ class SimStream {
   /// Lower is more urgent; 0 is normal.
   int priority() const noexcept { return priority_; }
 
-  /// Queues a task behind all others; while a graph captures, gives it to the graph. Waits while
-  /// the queue is full. Throws when this process is a fork of the one that started the simulator.
+  /// Appends a task to the queue or, while a graph captures the stream, to the graph. Blocks while
+  /// the queue is full. Throws in a fork of the process that started the simulator.
   void submit(std::unique_ptr<Task> task);
 
   /// The last submitted piece of work.
@@ -67,14 +67,14 @@ class SimStream {
   }
 
   /// Marks that the worker waits for another stream, so less urgent streams need not wait for it.
-  /// By its worker only.
+  /// Called only by its worker.
   void set_blocked(bool blocked) noexcept { blocked_.store(blocked, std::memory_order_relaxed); }
-  /// True when kernels are queued that could run now.
+  /// True if kernels are queued that could run now.
   bool wants_device() const noexcept {
     return !idle() && !blocked_.load(std::memory_order_relaxed);
   }
 
-  /// Ends the worker after all queued work. At the process's end.
+  /// Stops the worker after all queued work. Called when the process exits.
   void stop();
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }
@@ -102,22 +102,23 @@ class SimStream {
 /// Throws in a process that was forked after the first stream started.
 void check_not_forked();
 
-/// The one way to run a kernel: tells the observer, counts faults, submits. Throws when the device
-/// is lost.
+/// Launches a kernel: calls the observer, applies faults, and submits the task. All kernels are
+/// launched here. Throws if the device is lost.
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info);
 
-/// What this thread runs as a stream's worker; no stream elsewhere.
+/// The op that this thread runs as a stream's worker. `stream` is null on other threads.
 struct Running {
   const SimStream* stream = nullptr;
   const char* op = "";
 };
 Running running() noexcept;
 
-/// Runs one task as a worker does: with the device's latency and the task's fault. What it throws
-/// is kept by the device.
+/// Runs one task with the device's latency and the task's fault. The device stores the task's
+/// exception.
 void execute_task(SimStream& stream, Task& task, bool again);
 
-/// Waits for a stream and throws what failed on its device since the last wait. Tells the observer.
+/// Waits for a stream, then throws the first error on its device since the last wait. Calls the
+/// observer.
 void synchronize(SimStream& stream);
 
 }  // namespace anyaccel::backends::sim

@@ -8,11 +8,11 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// For those that cannot ask the simulator itself, such as the launcher.
+/// For callers that cannot query the simulator, such as the launcher.
 sdk::Probe probe() noexcept {
   try {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);
-    return {static_cast<int>(count), "simulated, as SIM_DEVICES says"};
+    return {static_cast<int>(count), "simulated; SIM_DEVICES sets the number"};
   } catch (const std::exception& error) {
     return {0, error.what()};
   }
@@ -25,13 +25,12 @@ const sdk::Traits& traits() {
       .name = "sim",
       .class_name = "SIM_Accelerator",
       .device_type = "sim",
-      .communication_backend = "staged",  // torch's gloo takes host tensors alone
+      .communication_backend = "staged",  // torch's gloo only accepts host tensors
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .priority =
-          -2000,  // below the host, which is always there: only its name chooses a simulation
-      .visible_devices_envs =
-          {},  // SIM_DEVICES says how many there are, there is nothing to select
+      .priority = -2000,  // below the CPU, which is always available, so that only its name selects
+                          // the simulator
+      .visible_devices_envs = {},  // SIM_DEVICES sets the number of devices; none can be selected
       .export_envs = {"SIM"},
       .start_environment = {},
       .op_builder_dir = "deepspeed.ops.op_builder.cpu",

@@ -24,7 +24,7 @@ const sdk::Traits& traits() {
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
       .triton = true,
-      .priority = 90,  // above the stack that it imitates: torch_supa poses as torch.cuda
+      .priority = 90,  // above cuda, because torch_supa imitates torch.cuda
       .visible_devices_envs = {"SUPA_VISIBLE_DEVICES"},
       .export_envs = {"BCCL", "BIREN", "SUPA", "LD_LIBRARY", "PATH"},
       .start_environment = {},

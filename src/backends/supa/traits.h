@@ -1,4 +1,4 @@
-// What Biren says about itself without torch.
+// Traits of the supa backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

@@ -54,7 +54,7 @@ bool TorchBackend::is_initialized() const noexcept {
     for (c10::DeviceIndex i = 0; i < guard(type).deviceCount(); ++i)
       if (hooks(type).hasPrimaryContext(i)) return true;
     return false;
-  } catch (...) {  // hooks without the question
+  } catch (...) {  // the hooks do not implement it
     return false;
   }
 }
@@ -64,7 +64,7 @@ DeviceProperties TorchBackend::properties(DeviceIndex index) const {
   properties.name = traits_.indexed_names ? torch_device(index).str() : traits_.device_type;
   try {
     properties.total_memory = memory_info(index).total;
-  } catch (const std::exception&) {  // stays unknown
+  } catch (const std::exception&) {  // the size remains unknown
   }
   return properties;
 }
@@ -72,8 +72,8 @@ DeviceProperties TorchBackend::properties(DeviceIndex index) const {
 DtypeSupport TorchBackend::dtype_support(DeviceIndex index, c10::ScalarType dtype) const {
   auto support = Backend::dtype_support(index, dtype);
   if (dtype == c10::kDouble && !traits_.fp64) return {};
-  // The bits say what can be stored. Types that never set them (all bits on) keep the plain list
-  // above.
+  // The bits mark types that can be stored. Device types that do not set them have all bits on and
+  // keep the default list above.
   const auto capability = guard(device_type()).getDeviceCapability(torch_device(index));
   const auto bit = static_cast<unsigned>(dtype);
   if (bit < 64 && ((capability.capability_data.capability_bits >> bit) & 1U) == 0) return {};
@@ -123,7 +123,7 @@ bool TorchBackend::is_current_stream_capturing() const {
   try {
     const auto device = guard(device_type()).getDevice();
     return guard(device_type()).isStreamCapturing(guard(device_type()).getStream(device));
-  } catch (const c10::Error&) {  // a device type without the question captures nothing
+  } catch (const c10::Error&) {  // device types that do not implement it cannot capture
     return false;
   }
 #else

@@ -27,8 +27,8 @@ class TorchGraph final : public sdk::GraphImpl {
     try {
       if (capturing_) capture_end();
       graph_->reset();
-    } catch (const std::exception&) {  // an abandoned capture may not end well; the graph is empty
-                                       // either way
+    } catch (
+        const std::exception&) {  // ending an abandoned capture may fail; the graph is empty anyway
     }
   }
   GraphPool pool() const override { return graph_->pool(); }
@@ -40,8 +40,8 @@ class TorchGraph final : public sdk::GraphImpl {
 
 }  // namespace
 
-// Not at::accelerator::Graph: that one always takes torch's current accelerator, whatever type was
-// meant.
+// Not at::accelerator::Graph, because it always uses torch's current accelerator instead of the
+// given type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type) {
   if (!at::has_graph_impl(type)) return nullptr;
   return std::make_shared<TorchGraph>(at::create_graph_impl(type));

@@ -20,7 +20,7 @@ MemoryStats TorchBackend::memory_stats(DeviceIndex index) const {
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
     fail_unsupported("memory_stats", "counting allocated memory",
-                     "its allocator keeps no statistics");
+                     "its allocator does not keep statistics");
   const auto stats = allocator->getDeviceStats(static_cast<c10::DeviceIndex>(index));
   return {.allocated_bytes = stat(stats.allocated_bytes),
           .reserved_bytes = stat(stats.reserved_bytes),
@@ -33,7 +33,8 @@ MemoryInfo TorchBackend::memory_info(DeviceIndex index) const {
   start();
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
-    fail_unsupported("memory_info", "asking for a device's memory", "its allocator does not say");
+    fail_unsupported("memory_info", "querying a device's memory",
+                     "its allocator does not report it");
   const auto [free, total] = allocator->getMemoryInfo(static_cast<c10::DeviceIndex>(index));
   return {.free = static_cast<std::int64_t>(free), .total = static_cast<std::int64_t>(total)};
 }
@@ -43,7 +44,7 @@ void TorchBackend::reset_peak_memory_stats(DeviceIndex index) {
   auto* allocator = device_allocator(device_type());
   if (allocator == nullptr)
     fail_unsupported("reset_peak_memory_stats", "counting allocated memory",
-                     "its allocator keeps no statistics");
+                     "its allocator does not keep statistics");
   allocator->resetPeakStats(static_cast<c10::DeviceIndex>(index));
 }
 

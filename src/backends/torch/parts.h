@@ -1,4 +1,4 @@
-// Pieces of the generic backend that its sources share.
+// Parts of the generic backend that its sources share.
 #pragma once
 
 #include <ATen/Context.h>
@@ -10,7 +10,8 @@
 
 #include "anyaccel/sdk/backend.h"
 
-// Features by LibTorch version: what one lacks is refused by name, never compiled out silently.
+// For features that depend on the LibTorch version. A missing feature must fail with an error that
+// names it; never compile it out silently.
 #define ANYACCEL_TORCH_AT_LEAST(major, minor) \
   (TORCH_VERSION_MAJOR > (major) ||           \
    (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
@@ -21,15 +22,15 @@ inline c10::impl::VirtualGuardImpl guard(c10::DeviceType type) {
   return c10::impl::VirtualGuardImpl(type);
 }
 
-/// The device allocator of a type, or null where its allocator keeps no statistics. torch's own
-/// getter asserts.
+/// The device allocator of a type, or null if its allocator does not keep statistics. torch's own
+/// getter fails an assertion instead.
 inline c10::DeviceAllocator* device_allocator(c10::DeviceType type) {
   return dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(type));
 }
 
 std::shared_ptr<sdk::EventImpl> make_event(c10::DeviceType type, bool enable_timing);
 
-/// Null where torch has no graph for the type.
+/// Null if torch has no graph for the type.
 std::shared_ptr<sdk::GraphImpl> make_graph(c10::DeviceType type);
 
 }  // namespace anyaccel::torch_parts

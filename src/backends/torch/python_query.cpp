@@ -6,7 +6,7 @@ namespace anyaccel::sdk {
 
 namespace {
 
-using Object = void*;  // PyObject*, never looked into
+using Object = void*;  // PyObject*, opaque here
 
 /// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process
 /// itself.
@@ -47,7 +47,7 @@ class Call {
   explicit Call(const Python& python) : python_(python), state_(python.gil_ensure()) {}
   ~Call() {
     python_.clear_error();
-    for (Object object : {result_, function_, module_}) python_.decrement(object);  // takes null
+    for (Object object : {result_, function_, module_}) python_.decrement(object);  // accepts null
     python_.gil_release(state_);
   }
   Call(const Call&) = delete;
@@ -77,7 +77,7 @@ PythonAnswer ask_python(const char* module, const char* function) noexcept {
     const Python python;
     if (!python.complete || python.is_initialized() == 0)
       return {std::nullopt,
-              std::string("no Python interpreter runs in this process to ask ") + module};
+              std::string("no Python interpreter runs in this process to query ") + module};
     return Call(python).run(module, function);
   } catch (const std::exception& error) {
     return {std::nullopt, error.what()};

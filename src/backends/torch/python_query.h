@@ -1,4 +1,4 @@
-// Questions to a vendor's Python package, from C++.
+// Queries a vendor's Python package from C++.
 #pragma once
 
 #include <optional>
@@ -6,15 +6,15 @@
 
 namespace anyaccel::sdk {
 
-/// What a function of a Python module answered; no value: `reason` says why there is none.
+/// The result of a Python function. If it has no value, `reason` says why.
 struct PythonAnswer {
   std::optional<bool> value;
   std::string reason;
 };
 
-/// Calls `module.function()` when a Python interpreter runs in this process and has imported
-/// `module` or can import it. Needs no Python at build time or run time: without an interpreter
-/// there is no answer. Takes the GIL for the call. Never throws; thread-safe.
+/// Calls `module.function()` if a Python interpreter runs in this process and has imported `module`
+/// or can import it. Python is not needed at build time or run time: without an interpreter, the
+/// result has no value. Takes the GIL for the call. Never throws; thread-safe.
 PythonAnswer ask_python(const char* module, const char* function) noexcept;
 
 }  // namespace anyaccel::sdk

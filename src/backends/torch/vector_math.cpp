@@ -1,12 +1,12 @@
-// LibTorch's vector functions on the host (exp, log, tanh, sin, ...) are MKL's. MKL finds out at
-// their first call which processor this is, and notes that without a lock: for a moment the note
-// holds another list's number, which on processors with AVX-512 makes a second thread take the
-// kernels of least accuracy: up to 4090 units in the last place of a float are wrong instead of 1.
-// Torch makes that first call from several threads when the tensor is large. So it is made here, by
-// one thread at load. Seen with MKL 2024.2 of LibTorch 2.13 (mkl_vml_serv_cpu_detect writes the
-// processor's number, 9, and then in its place the list's, 5): in 6 of 5000 processes on a busy
-// machine the first tanh of 36100 values had one thread's part, or one of eight, off by up to 871
-// units.
+// LibTorch's vector functions on the host (exp, log, tanh, sin, ...) are MKL's. At their first
+// call, MKL detects the processor and stores the result without a lock. For a moment, the stored
+// number belongs to another list. On processors with AVX-512, a second thread then selects the
+// least accurate kernels, with errors of up to 4090 units in the last place of a float instead of
+// 1. Torch makes that first call from several threads if the tensor is large. Therefore, one thread
+// makes it here at load time. Seen with MKL 2024.2 of LibTorch 2.13: mkl_vml_serv_cpu_detect writes
+// the processor's number, 9, and then replaces it with the list's number, 5. In 6 of 5000 processes
+// on a busy machine, the first tanh of 36100 values had errors of up to 871 units in one thread's
+// part.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tanh.h>
@@ -18,12 +18,12 @@ namespace {
 bool settle_vector_math() noexcept {
   try {
     const c10::InferenceMode no_gradients;
-    float value = 0.5F, result = 0;  // on memory of ours: nobody's statistics change
+    float value = 0.5F, result = 0;  // on the stack, so that memory statistics do not change
     const auto options = at::TensorOptions().dtype(at::kFloat);
     auto out = at::from_blob(&result, {1}, options);
     at::tanh_out(out, at::from_blob(&value, {1}, options));
     return true;
-  } catch (...) {  // a LibTorch without that kernel has nothing to settle
+  } catch (...) {  // a LibTorch without that kernel does not need this
     return false;
   }
 }

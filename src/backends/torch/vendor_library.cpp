@@ -43,16 +43,16 @@ class VendorBackend final : public TorchBackend {
 std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept {
   try {
     if (torch_has(traits)) return {};
-    // Vendors' libraries read their variables while they start.
+    // Vendors' libraries read their variables when they are loaded.
     for (const auto& setting : traits.start_environment)
       ::setenv(setting.name.c_str(), setting.value.c_str(), /*overwrite=*/0);
     const auto path = env_library(library.variable).value_or(library.file_name);
     std::string reason;
-    // It registers kernels with torch, so it may never go.
+    // Never unload it, because it registers kernels with torch.
     if (!DynamicLibrary::try_open(path, &reason, DynamicLibrary::Unload::never))
       return "this LibTorch has no device type '" + traits.device_type +
-             "' and the vendor's library that adds it " + "cannot be opened: " + reason + " (" +
-             library.variable + " may name it)";
+             "', and the vendor's library that adds it cannot be opened: " + reason + "; set " +
+             library.variable + " to its path";
     if (!torch_has(traits))
       return path + " was opened but did not add the device type '" + traits.device_type + "'";
     return {};

@@ -7,25 +7,26 @@
 
 namespace anyaccel::sdk {
 
-/// Where such a library is. Literals.
+/// Where such a library is. The strings are literals.
 struct VendorLibrary {
-  const char* variable;   ///< names its path, when it is set
-  const char* file_name;  ///< else this, as the loader finds it
-  const char* python_module =
-      nullptr;  ///< its is_bf16_supported() answers for the chip's generation; null: torch's word
+  const char* variable;                 ///< variable that may contain its path
+  const char* file_name;                ///< default file name, for which the loader searches
+  const char* python_module = nullptr;  ///< module whose is_bf16_supported() knows the chip's
+                                        ///< generation; null: use torch's answer
 };
 
 /// Opens the library that registers the traits' device type with torch, unless this process has the
-/// type already (a Python program imported the vendor's package, or a plugin did it). It stays
-/// open. Returns an empty text, or why the type is still missing. Never throws; thread-safe.
+/// type already (because a Python program or a plugin loaded it). The library stays open. Returns
+/// an empty string, or why the type is still missing. Never throws; thread-safe.
 std::string open_vendor_library(const Traits& traits, const VendorLibrary& library) noexcept;
 
-/// As probe_torch_device, but where the traits' probe finds devices the vendor's library is opened
-/// first. Nothing is opened on a machine without devices: an installed package alone never counts.
+/// Like probe_torch_device(), but opens the vendor's library first if the traits' probe finds
+/// devices. On a machine without devices, nothing is opened: an installed package alone does not
+/// count.
 Probe probe_vendor_device(const Traits& traits, const VendorLibrary& library) noexcept;
 
-/// Registers a backend that is the generic one on such a device type: all that differs are its
-/// traits, its library and who is asked about bf16.
+/// Registers the generic backend for such a device type. Such backends differ only in their traits,
+/// their library and the Python module that is queried about bf16.
 void register_vendor_backend(const Traits& traits, const VendorLibrary& library);
 
 }  // namespace anyaccel::sdk

@@ -10,8 +10,8 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// oneCCL's own process group serves LibTorch builds that lack the built-in one, where its library
-/// is loaded. Names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the Itanium C++
+/// LibTorch builds without the built-in process group use oneCCL's own if its library is loaded.
+/// Sources of the names: torch-xpu-ops, src/xccl/ProcessGroupXCCL.hpp (typeinfo by the Itanium C++
 /// ABI); intel/torch-ccl, CMakeLists.txt.
 std::string communication_backend(const std::string& built_in) {
   if (dlsym(RTLD_DEFAULT, "_ZTIN4c10d16ProcessGroupXCCLE") != nullptr) return built_in;

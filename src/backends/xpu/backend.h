@@ -1,11 +1,11 @@
-// The xpu backend: Intel GPUs, which torch drives itself.
+// The xpu backend: Intel GPUs through torch's own XPU type.
 #pragma once
 
 #include "anyaccel/sdk/torch_backend.h"
 
 namespace anyaccel::backends::xpu {
 
-/// See README.md of this folder for what differs from the generic backend.
+/// README.md describes the differences from the generic backend.
 class XpuBackend final : public sdk::TorchBackend {
  public:
   XpuBackend();

@@ -9,8 +9,8 @@ namespace anyaccel::backends::xpu {
 
 namespace {
 
-/// The files say that there is a GPU; how many devices it makes (tiles, ZE_AFFINITY_MASK,
-/// integrated graphics that are left out), only torch knows. It counts without a context.
+/// The files show whether there is a GPU. Only torch knows the number of devices, which depends on
+/// tiles, ZE_AFFINITY_MASK and integrated graphics. It counts without a context.
 sdk::Probe probe() {
   auto found = sdk::probe_torch_device(traits());
   if (found.device_count == 0) return found;

@@ -8,8 +8,8 @@ namespace {
 
 // /sys/class/drm/renderD<N>/device/vendor: Linux, Documentation/gpu/drm-uapi.rst (render nodes) and
 // Documentation/PCI/sysfs-pci.rst; 0x8086 is PCI_VENDOR_ID_INTEL in include/linux/pci_ids.h. A tile
-// may be a device of its own (ZE_FLAT_DEVICE_HIERARCHY), so the count here only says that there is
-// one; torch counts.
+// may be a separate device (ZE_FLAT_DEVICE_HIERARCHY), so the count here only shows whether there
+// is a GPU. Torch counts the devices.
 sdk::Probe probe() noexcept {
   return probe_device_files({.folder = "sys/class/drm",
                              .prefix = "renderD",
@@ -28,7 +28,7 @@ const sdk::Traits& traits() {
       .communication_backend = "xccl",
       .compile_backend = "inductor",
       .compile_backends = {"inductor", "aot_eager", "eager"},
-      .priority = 50,  // below cuda: many hosts of other accelerators have Intel graphics
+      .priority = 50,  // below cuda, because many hosts of other accelerators have Intel graphics
       .visible_devices_envs = {"ZE_AFFINITY_MASK"},
       .export_envs = {},
       .start_environment = {},

@@ -1,4 +1,4 @@
-// What Intel GPUs says about itself without torch.
+// Traits of the xpu backend, available without torch.
 #pragma once
 
 #include "anyaccel/export.h"

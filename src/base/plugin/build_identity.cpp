@@ -7,7 +7,8 @@ namespace anyaccel {
 
 namespace {
 
-/// "2.13" of "2.13.0": C++ interfaces of both libraries change with these two numbers.
+/// Returns "2.13" for "2.13.0". The C++ interfaces of AnyAccel and LibTorch change with these two
+/// numbers.
 std::string minor_version(const std::string& version) {
   const auto first = version.find('.');
   if (first == std::string::npos) return version;
@@ -18,7 +19,7 @@ void compare(std::string& out, const char* what, const std::string& theirs,
              const std::string& ours) {
   if (theirs == ours) return;
   out.append(out.empty() ? "" : "; ").append("it was built ").append(what).append(" ");
-  out.append(theirs.empty() ? "(not said)" : theirs)
+  out.append(theirs.empty() ? "(unknown)" : theirs)
       .append(", this AnyAccel ")
       .append(what)
       .append(" ")
@@ -44,12 +45,13 @@ const BuildIdentity& own_identity() {
 std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours) {
   std::string out;
   compare(out, "for plugin ABI", std::to_string(plugin.abi), std::to_string(ours.abi));
-  // The ABI version covers the border alone, the interfaces behind it are AnyAccel's.
+  // The ABI version covers only the plain C descriptor. The C++ interfaces behind it change with
+  // AnyAccel's version.
   compare_minor(out, "for AnyAccel", plugin.anyaccel, ours.anyaccel);
   compare_minor(out, "with LibTorch", plugin.libtorch, ours.libtorch);
   compare(out, "for the compiler ABI", plugin.compiler_abi, ours.compiler_abi);
   compare(out, "with the sanitizer", plugin.sanitizer, ours.sanitizer);
-  if (!out.empty()) out += "; build the plugin again with this AnyAccel's package";
+  if (!out.empty()) out += "; rebuild the plugin with this AnyAccel's package";
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What two libraries in one process must agree on: of a plugin, and of this AnyAccel.
+// Build properties on which a plugin and AnyAccel must agree.
 #pragma once
 
 #include <string>
@@ -15,14 +15,13 @@ struct BuildIdentity {
   std::string sanitizer;     ///< "none", "address", "thread" or "memory"
 };
 
-/// Of this library. Thread-safe.
+/// The identity of this library. Thread-safe.
 ANYACCEL_API const BuildIdentity& own_identity();
 
-/// Why the two do not fit, all differences at once, each with both sides, and what to do; empty
-/// when they fit.
+/// Lists all differences, with both values and the remedy; empty if the two are compatible.
 ANYACCEL_API std::string identity_mismatch(const BuildIdentity& plugin, const BuildIdentity& ours);
 
-/// "none", "address", ... of ANYACCEL_SANITIZER_*; "unknown" for another number.
+/// Name of an ANYACCEL_SANITIZER_* value, such as "address"; "unknown" for other numbers.
 ANYACCEL_API const char* sanitizer_name(unsigned kind) noexcept;
 
 }  // namespace anyaccel

@@ -35,11 +35,11 @@ const char* machine_name(unsigned machine) {
     case EM_PPC64: return "ppc64";
     case EM_RISCV: return "RISC-V";
     case EM_386: return "x86, 32 bits";
-    default: return "another";
+    default: return "an unknown machine";
   }
 }
 
-/// The machine of this program, from its own code: there is no constant for "mine".
+/// ELF machine of this program; <elf.h> does not define it.
 unsigned own_machine() {
 #if defined(__x86_64__)
   return EM_X86_64;
@@ -56,14 +56,14 @@ unsigned own_machine() {
 
 std::string header_problem(const Header& header) {
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return "it is no ELF file, so no shared library";
+    return "it is not an ELF file, so it is not a shared library";
   if (header.e_ident[EI_CLASS] != (sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32) ||
       header.e_ident[EI_DATA] !=
           (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? ELFDATA2LSB : ELFDATA2MSB) ||
       (own_machine() != EM_NONE && header.e_machine != own_machine()))
     return std::string("it was built for another machine: ") + machine_name(header.e_machine) +
            ", this is " + machine_name(own_machine());
-  if (header.e_type != ET_DYN) return "it is an ELF file but no shared library";
+  if (header.e_type != ET_DYN) return "it is an ELF file but not a shared library";
   if (header.e_phentsize != sizeof(Segment) || header.e_phnum == 0)
     return "it is an ELF file without segments";
   return {};
@@ -74,14 +74,14 @@ std::string segments_problem(int file, const Header& header, std::uint64_t size)
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     Segment segment;
     if (!read_at(file, &segment, sizeof segment, header.e_phoff + i * sizeof segment))
-      return "it is cut off";
+      return "it is truncated";
     dynamic = dynamic || segment.p_type == PT_DYNAMIC;
     if (segment.p_type != PT_LOAD) continue;
     if (segment.p_offset > size || segment.p_filesz > size - segment.p_offset)
-      return "it is cut off: " + std::to_string(size) + " bytes are there, want at least " +
+      return "it is truncated: it has " + std::to_string(size) + " bytes, but needs at least " +
              std::to_string(segment.p_offset + segment.p_filesz);
   }
-  return dynamic ? std::string() : "it is an ELF file but no shared library";
+  return dynamic ? std::string() : "it is an ELF file but not a shared library";
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ std::string library_problem(const std::filesystem::path& path) noexcept try {
   if (!S_ISREG(info.st_mode)) return "it is not a file";
   Header header{};
   if (!read_at(file.number, &header, sizeof header, 0))
-    return "it is no ELF file, so no shared library";
+    return "it is not an ELF file, so it is not a shared library";
   if (auto problem = header_problem(header); !problem.empty()) return problem;
   return segments_problem(file.number, header, static_cast<std::uint64_t>(info.st_size));
 } catch (...) {

@@ -1,4 +1,4 @@
-// Whether a file can be handed to the system's loader, which trusts what it is given.
+// Checks a library before the system's loader opens it, because the loader trusts its headers.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace anyaccel {
 
-/// Why a file is no shared library of this machine that is whole: empty when it is one. Reads its
-/// headers alone and runs nothing: a cut-off library, for one, would end the process with SIGBUS
-/// inside dlopen(). Never throws.
+/// Returns why a file is not a complete shared library for this machine; empty if it is one. Reads
+/// only the headers and does not run any code. (Opening a truncated library would kill the process
+/// with SIGBUS inside dlopen().) Never throws.
 std::string library_problem(const std::filesystem::path& path) noexcept;
 
 }  // namespace anyaccel

@@ -28,7 +28,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
 }
 
-/// Texts end up in messages and reports.
+/// Values are printed in messages and reports.
 bool is_printable(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](unsigned char c) { return c < 0x20 || c == 0x7f; });
@@ -42,7 +42,7 @@ std::vector<PluginLine> read_lines(std::string_view text) {
     text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
     if (line.empty() || line.front() == '#') continue;
     const auto equals = line.find('=');
-    if (!is_printable(line)) fail(number, "it holds a control character");
+    if (!is_printable(line)) fail(number, "the line contains a control character");
     if (equals == std::string_view::npos) fail(number, "not `key = value`", std::string(line));
     out.push_back({number, std::string(trimmed(line.substr(0, equals))),
                    std::string(trimmed(line.substr(equals + 1)))});
@@ -67,23 +67,23 @@ bool flag_of(const PluginLine& line) {
   return false;
 }
 
-/// `NAME | value | why`.
+/// Parses `NAME | value | reason`.
 sdk::EnvironmentSetting setting_of(const PluginLine& line) {
   const auto first = line.value.find('|');
   const auto second = first == std::string::npos ? first : line.value.find('|', first + 1);
   if (second == std::string::npos)
-    fail(line.number, "three parts are needed", line.value, "NAME | value | reason");
+    fail(line.number, "expected three parts", line.value, "NAME | value | reason");
   const std::string_view all = line.value;
   sdk::EnvironmentSetting out{
       .name = std::string(trimmed(all.substr(0, first))),
       .value = std::string(trimmed(all.substr(first + 1, second - first - 1))),
       .reason = std::string(trimmed(all.substr(second + 1)))};
   if (out.name.empty() || out.name.find('=') != std::string::npos)
-    fail(line.number, "not a variable's name", out.name, "NAME | value | reason");
+    fail(line.number, "not a variable name", out.name, "NAME | value | reason");
   return out;
 }
 
-/// Below the root and nowhere else.
+/// Returns a path that stays below the root.
 std::string path_of(const PluginLine& line) {
   if (line.value.empty() || line.value.front() == '/' || line.value.find("..") != std::string::npos)
     fail(line.number, line.key + " is not a path below the root", line.value, "for example dev");
@@ -165,12 +165,12 @@ bool is_list(const std::string& key) {
          key == "start_environment";
 }
 
-/// Two values for one key: which one counts would be a guess.
+/// Rejects duplicate keys, because the choice between their values would be arbitrary.
 void check_unique_keys(const std::vector<PluginLine>& lines) {
   for (std::size_t i = 0; i < lines.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (lines[i].key == lines[j].key && !is_list(lines[i].key))
-        fail(lines[i].number, lines[i].key + " stands twice", lines[i].value, "one value");
+        fail(lines[i].number, lines[i].key + " is duplicated", lines[i].value, "one value");
 }
 
 void require(bool good, const char* what) {
@@ -194,21 +194,22 @@ PluginFile parse_plugin_file(std::string_view text) {
          "`anyaccel_plugin = 1` as the first line");
   if (lines.front().value != std::to_string(kFormat))
     throw Error(ErrorCode::version_mismatch, kWhere,
-                {.what = "the text file is of another version of its format",
+                {.what = "unsupported version of the text file's format",
                  .got = "'" + lines.front().value + "'",
                  .want = std::to_string(kFormat),
-                 .hint = "build the plugin again with this AnyAccel's package"});
+                 .hint = "rebuild the plugin with this AnyAccel's package"});
   check_unique_keys(lines);
   PluginFile file;
   for (auto line = lines.begin() + 1; line != lines.end(); ++line) {
     if (line->key == "name") {
       file.name = line->value;
       if (!is_plugin_name(file.name))
-        fail(line->number, "not a name", file.name, "2 to 32 of a-z, 0-9 and _, a letter first");
+        fail(line->number, "invalid plugin name", file.name,
+             "2 to 32 characters of a-z, 0-9 and _, starting with a letter");
     } else if (line->key == "library") {
       file.library = line->value;
       if (file.library.empty() || file.library.find('/') != std::string::npos)
-        fail(line->number, "the library must lie beside the text file", file.library,
+        fail(line->number, "the library must be next to the text file", file.library,
              "a file name without a folder");
     } else if (line->key == "abi") {
       file.build.abi = static_cast<unsigned>(number_of(*line, 0, 1'000'000));
@@ -242,9 +243,9 @@ PluginTraits plugin_traits(const PluginFile& file) {
   require(!out.traits.class_name.empty(), "`class_name` is missing");
   require(!out.traits.device_type.empty(), "`device_type` is missing");
   require(out.probe.folder.empty() == out.probe.prefix.empty(),
-          "`probe_folder` and `probe_prefix` go together");
+          "`probe_folder` and `probe_prefix` must be used together");
   require(out.probe.attribute.empty() == out.probe.attribute_value.empty(),
-          "`probe_attribute` and `probe_attribute_value` go together");
+          "`probe_attribute` and `probe_attribute_value` must be used together");
   require(!out.probe.count || out.probe.folder.empty(),
           "`probe_count` and `probe_folder` are mutually exclusive");
   return out;
@@ -252,7 +253,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
 
 std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept {
   try {
-    if (probe.count) return sdk::Probe{*probe.count, "its text file says so"};
+    if (probe.count) return sdk::Probe{*probe.count, "its text file sets the number"};
     if (probe.folder.empty()) return std::nullopt;
     return probe_device_files(
         {.folder = probe.folder.c_str(),

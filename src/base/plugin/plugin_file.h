@@ -1,8 +1,8 @@
-// The text file beside a plugin's library: what it is, what it was built for, its traits. Read
-// without opening the library.
+// The text file next to a plugin's library: its name, build identity and traits. Reading it does
+// not open the library.
 //
-// One `key = value` a line; `#` begins a comment line; lists repeat their key. The first line that
-// is neither empty nor a comment is `anyaccel_plugin = 1`, the version of this format.
+// One `key = value` per line; `#` begins a comment line; lists repeat their key. The first line
+// that is neither empty nor a comment is `anyaccel_plugin = 1`, the version of this format.
 // docs/reference/plugins.md lists the keys.
 #pragma once
 
@@ -17,15 +17,16 @@
 
 namespace anyaccel {
 
-/// How devices are counted without opening the library. All empty: only the library can tell.
+/// How to count devices without opening the library. If all fields are empty, only the library can
+/// count them.
 struct PluginProbe {
-  std::optional<int> count;     ///< a fixed number, of a device that needs no hardware
-  std::string folder;           ///< below the root, for example "dev"; see DeviceFiles
+  std::optional<int> count;     ///< a fixed number, for a device that needs no hardware
+  std::string folder;           ///< relative to the root, for example "dev"; see DeviceFiles
   std::string prefix;           ///< followed by the device's number
   std::string attribute;        ///< optional: a file below the device
-  std::string attribute_value;  ///< and what it holds
+  std::string attribute_value;  ///< content of that file
   std::string visible;          ///< optional: the variable that selects devices
-  bool opaque_ids = false;      ///< that variable holds the vendor's own numbers
+  bool opaque_ids = false;      ///< the variable holds the vendor's own identifiers
 };
 
 /// One line of the file.
@@ -36,10 +37,10 @@ struct PluginLine {
 };
 
 struct PluginFile {
-  std::string name;     ///< what DS_ACCELERATOR says
+  std::string name;     ///< the value of DS_ACCELERATOR that selects it
   std::string library;  ///< file name, in the text file's folder
   BuildIdentity build;
-  std::vector<PluginLine> rest;  ///< traits and probe, as they stand
+  std::vector<PluginLine> rest;  ///< traits and probe, not yet parsed
 };
 
 struct PluginTraits {
@@ -47,24 +48,24 @@ struct PluginTraits {
   PluginProbe probe;
 };
 
-/// Reads the form, and what is the same in all versions of AnyAccel. Throws `corrupt` with the
-/// line, or `version_mismatch` for another version of the format. Values of `rest` are not looked
-/// at.
+/// Parses the syntax and the keys that are the same in all versions of AnyAccel. Throws `corrupt`
+/// with the line, or `version_mismatch` for another version of the format. Does not check the
+/// values of `rest`.
 PluginFile parse_plugin_file(std::string_view text);
 
-/// Reads the rest. Throws `corrupt` with the line for unknown keys, values that cannot be, and
-/// missing ones.
+/// Parses `rest`. Throws `corrupt` for unknown keys, invalid values and missing keys.
 PluginTraits plugin_traits(const PluginFile& file);
 
-/// True for what may be a plugin's name: a lower-case letter, then lower-case letters, digits, `_`;
-/// 2 to 32 in all.
+/// True for a valid plugin name: a lower-case letter, followed by lower-case letters, digits and
+/// `_`; 2 to 32 characters in all.
 ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 
-/// True for names that a plugin may not have: those of AnyAccel's own backends, torch's device
-/// types, words that mean no accelerator.
+/// True for names that a plugin must not have: those of AnyAccel's own backends, torch's device
+/// types, and words that mean "no accelerator".
 ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 
-/// Asks the file's own probe; nothing when it has none. Never throws.
+/// Counts devices as the text file describes; nullopt if it does not describe a probe. Never
+/// throws.
 ANYACCEL_API std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept;
 
 }  // namespace anyaccel

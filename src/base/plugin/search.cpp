@@ -18,18 +18,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// More would be no text file of a plugin.
+/// Larger files are not text files of plugins.
 constexpr off_t kMaxTextBytes = 1 << 20;
 
 std::string text_file_problem(const fs::path& path) {
   if (auto problem = trust_problem(path, TrustedKind::file); !problem.empty()) return problem;
   struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && info.st_size > kMaxTextBytes)
-    return quoted_text(path.native()) + " is too long for a plugin's text file";
+    return quoted_text(path.native()) + " is too large for a plugin's text file";
   return {};
 }
 
-/// Fills in all that the text file and the library's headers tell; throws what is wrong.
+/// Fills in `plugin` from the text file and the library's headers. Problems are stored in it or
+/// thrown.
 void examine(FoundPlugin& plugin) {
   const auto reject = [&](std::string problem) { plugin.problem = std::move(problem); };
   if (auto problem = text_file_problem(plugin.file); !problem.empty()) return reject(problem);
@@ -38,13 +39,13 @@ void examine(FoundPlugin& plugin) {
   plugin.library = plugin.file.parent_path() / file.library;
   if (is_reserved_name(file.name))
     return reject("the name '" + file.name +
-                  "' is AnyAccel's own or torch's; give the plugin another one");
+                  "' is reserved for AnyAccel or torch; rename the plugin");
   if (auto problem = identity_mismatch(file.build, own_identity()); !problem.empty())
     return reject(problem);
   plugin.described = plugin_traits(file);
   if (auto problem = trust_problem(plugin.library, TrustedKind::file); !problem.empty())
     return reject(problem);
-  // Nor may a library be directly in a folder such as /tmp.
+  // A library must not be directly in a shared folder such as /tmp.
   const auto real = fs::canonical(plugin.library);
   if (auto problem = trust_problem(real.parent_path(), TrustedKind::folder); !problem.empty())
     return reject(problem);
@@ -69,8 +70,8 @@ void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
   };
   if (!folder.is_absolute())
     return reject("'" + folder.string() +
-                  "' is relative: what it means depends on where the program was started; " +
-                  "give an absolute path");
+                  "' is a relative path, which depends on the working directory; " +
+                  "use an absolute path");
   std::error_code error;
   if (!where.required && !fs::exists(folder, error)) return;
   if (auto problem = trust_problem(folder, TrustedKind::folder); !problem.empty())
@@ -88,19 +89,20 @@ void search(const PluginFolder& where, std::vector<FoundPlugin>& out) {
 
 std::vector<PluginFolder> plugin_search_path() {
   std::vector<PluginFolder> out;
-  // Not of a program with the set-user-id bit: its user must not choose what it runs.
+  // secure_getenv(), because the user of a set-user-ID program must not choose the code that it
+  // runs.
   const char* value = ::secure_getenv("ANYACCEL_PLUGIN_PATH");
   std::string_view rest = value == nullptr ? "" : value;
   while (!rest.empty()) {
     const auto colon = rest.find(':');
-    // An empty entry is not the current folder, as it would be in PATH.
+    // Unlike in PATH, an empty entry does not mean the current folder.
     if (const auto part = rest.substr(0, colon); !part.empty()) out.push_back({fs::path(part)});
     rest = colon == std::string_view::npos ? std::string_view() : rest.substr(colon + 1);
   }
   try {
     out.push_back({own_library_folder("plugins") / "anyaccel" / "plugins", /*required=*/false});
   } catch (const Error&) {
-    // Without a path of our libraries there is no folder next to them.
+    // If the path of our libraries is unknown, there is no folder next to them.
   }
   return out;
 }

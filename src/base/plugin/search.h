@@ -1,4 +1,4 @@
-// Where plugins are looked for, and what can be said about each without opening its library.
+// Finds plugins and inspects them without opening their libraries.
 #pragma once
 
 #include <filesystem>
@@ -10,25 +10,25 @@
 
 namespace anyaccel {
 
-/// A plugin, or what should have been one.
+/// A plugin, or a file or folder that was rejected.
 struct FoundPlugin {
-  std::string name;               ///< of its text file; where that cannot be read, the file's name
-  std::filesystem::path file;     ///< its text file; or a folder that could not be searched
-  std::filesystem::path library;  ///< empty when the text file does not say
-  PluginTraits described;         ///< when there is no problem
-  std::string problem;            ///< why it is refused; empty when its library may be opened
+  std::string name;            ///< name in its text file, or the file's name if that cannot be read
+  std::filesystem::path file;  ///< its text file, or a folder that could not be searched
+  std::filesystem::path library;  ///< empty if the text file does not name it
+  PluginTraits described;         ///< valid if `problem` is empty
+  std::string problem;            ///< why it is rejected; empty if its library may be opened
 };
 
-/// Text files end in this.
+/// Suffix of text files.
 constexpr const char* kPluginSuffix = ".plugin";
 
 struct PluginFolder {
   std::filesystem::path path;
-  bool required = true;  ///< that it is not there is worth a word
+  bool required = true;  ///< report it if it is missing
 };
 
-/// ANYACCEL_PLUGIN_PATH (folders with ':' between them), then `anyaccel/plugins` beside our own
-/// libraries. The variable is not read in a program that runs with more rights than its user.
+/// The colon-separated folders of ANYACCEL_PLUGIN_PATH, then `anyaccel/plugins` next to our own
+/// libraries. Ignores the variable in programs that run with elevated privileges (set-user-ID).
 ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
 /// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects

@@ -153,7 +153,7 @@ int run_new_backend(std::span<const char* const> arguments) {
   auto prefix = fs::path(own_folder()).parent_path().string();
   // A build tree does not have a CMake package.
   if (!fs::exists(prefix + "/" ANYACCEL_LIBDIR "/cmake/anyaccel/anyaccelConfig.cmake"))
-    prefix = "ANYACCEL_INSTALL_PREFIX";
+    prefix = "PREFIX_OF_ANYACCEL";
   std::printf(
       "The project of the backend %s is in %s. Build and test it:\n"
       "  cmake -S %s -B %s/build -DCMAKE_PREFIX_PATH=%s\n"

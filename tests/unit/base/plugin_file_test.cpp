@@ -61,20 +61,20 @@ TEST(PluginFile, RefusesWhatCannotBe) {
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = Card"), corrupt, "'Card'");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = card\n"), corrupt, "`library`");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nlibrary = ../x.so"), corrupt,
-               "beside the text file");
+               "next to the text file");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nabi = -1"), corrupt, "abi");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nnonsense"), corrupt,
                "line 2: not `key = value`");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = a\x1b[2J"), corrupt,
                "control character");
   EXPECT_ERROR(parse_plugin_file("anyaccel_plugin = 1\nname = aa\nname = bb"), corrupt,
-               "stands twice");
+               "is duplicated");
   EXPECT_ERROR(traits_of("prioritty = 1\n"), corrupt, "unknown key; got 'prioritty'");
   EXPECT_ERROR(traits_of("priority = high\n"), corrupt, "priority");
   EXPECT_ERROR(traits_of("synchronized = yes\n"), corrupt, "true or false");
   EXPECT_ERROR(traits_of("device_type =\n"), corrupt, "no value");
   EXPECT_ERROR(traits_of("start_environment = A=1\n"), corrupt, "NAME | value | reason");
-  EXPECT_ERROR(traits_of("probe_folder = dev\n"), corrupt, "go together");
+  EXPECT_ERROR(traits_of("probe_folder = dev\n"), corrupt, "must be used together");
   EXPECT_ERROR(traits_of("probe_folder = /dev\nprobe_prefix = x\n"), corrupt, "below the root");
   EXPECT_ERROR(traits_of("probe_folder = ../dev\nprobe_prefix = x\n"), corrupt, "below the root");
 }

@@ -97,7 +97,7 @@ TEST(PluginSearch, ChecksTheWholePath) {
 // Fails if a missing configured folder is ignored silently, or the installation's optional one is
 // reported.
 TEST(PluginSearch, FoldersThatAreNone) {
-  EXPECT_THAT(only_one("plugins").problem, HasSubstr("is relative"));
+  EXPECT_THAT(only_one("plugins").problem, HasSubstr("is a relative path"));
   EXPECT_THAT(only_one("/nonexistent/plugins").problem, HasSubstr("No such file"));
   EXPECT_THAT(only_one("/proc/self/maps").problem, HasSubstr("is not a folder"));
   EXPECT_TRUE(find_plugins({{"/nonexistent/plugins", /*required=*/false}}).empty());
@@ -131,7 +131,8 @@ TEST(PluginSearch, RefusesByTheTextFile) {
   }
   const test::PluginFolder folder;
   folder.add_text("mycard", test::plugin_text("cuda", "libx.so"));
-  EXPECT_THAT(only_one(folder.path()).problem, HasSubstr("'cuda' is AnyAccel's own or torch's"));
+  EXPECT_THAT(only_one(folder.path()).problem,
+              HasSubstr("'cuda' is reserved for AnyAccel or torch"));
   folder.add_text("mycard",
                   "\x7f"
                   "ELF");
@@ -157,14 +158,14 @@ TEST(PluginSearch, LibrariesThatAreNone) {
   const auto problem = [&](std::string content) {
     return library_problem(folder.write("x.so", content));
   };
-  EXPECT_THAT(problem(""), HasSubstr("no ELF file"));
-  EXPECT_THAT(problem("#!/bin/sh\n" + std::string(100, ' ')), HasSubstr("no ELF file"));
-  EXPECT_THAT(problem(whole.substr(0, 70)), HasSubstr("cut off"));
-  EXPECT_THAT(problem(whole.substr(0, 4096)), HasSubstr("cut off"));
+  EXPECT_THAT(problem(""), HasSubstr("not an ELF file"));
+  EXPECT_THAT(problem("#!/bin/sh\n" + std::string(100, ' ')), HasSubstr("not an ELF file"));
+  EXPECT_THAT(problem(whole.substr(0, 70)), HasSubstr("truncated"));
+  EXPECT_THAT(problem(whole.substr(0, 4096)), HasSubstr("truncated"));
   std::string other = whole;
   other[18] = 40;  // e_machine: 32-bit ARM
   EXPECT_THAT(problem(other), HasSubstr("another machine"));
-  EXPECT_THAT(library_problem(ANYACCEL_BUILD_DIR "/build.ninja"), HasSubstr("no ELF file"));
+  EXPECT_THAT(library_problem(ANYACCEL_BUILD_DIR "/build.ninja"), HasSubstr("not an ELF file"));
   EXPECT_THAT(library_problem("/dev/null"), HasSubstr("not a file"));
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }

@@ -41,7 +41,7 @@ TEST_F(GraphTest, OrderIsChecked) {
   auto capture = accelerator_.capture_to_graph(graph_);
   EXPECT_EQ(graph_.state(), Graph::State::capturing);
   EXPECT_ERROR(accelerator_.replay_graph(graph_), invalid_state, "still capturing");
-  EXPECT_ERROR(accelerator_.capture_to_graph(graph_), invalid_state, "capturing already");
+  EXPECT_ERROR(accelerator_.capture_to_graph(graph_), invalid_state, "already capturing");
   capture.end();
   accelerator_.replay_graph(graph_);
   EXPECT_EQ(impl_->log, "begin end replay ");

@@ -119,17 +119,18 @@ TEST_P(BrokenPlugin, IsFatalWhenNamed) {
   const ScopedEnv told("FAKE_PLUGIN", GetParam().told);
   const ScopedEnv named("DS_ACCELERATOR", kName);
   EXPECT_ERROR(get_accelerator(), unavailable, GetParam().reason);
-  EXPECT_ERROR(get_accelerator(), unavailable, "'fakecard' was named");
+  EXPECT_ERROR(get_accelerator(), unavailable, "'fakecard' was requested");
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, BrokenPlugin,
     testing::Values(Broken{"static", "thrown by a static object"},
                     Broken{"crash", "it ended its process: Aborted"},
-                    Broken{"register", "its registering function failed: thrown while registering"},
+                    Broken{"register",
+                           "its registration function failed: thrown while registering"},
                     Broken{"number", "threw something that is not a std::exception"},
-                    Broken{"nothing", "it registered no backend"},
-                    Broken{"twice", "registered already"},
+                    Broken{"nothing", "it did not register a backend"},
+                    Broken{"twice", "already registered"},
                     Broken{"create", "thrown by the backend's constructor"}));
 
 // Fails if a plugin's probe can end the process.
@@ -235,16 +236,16 @@ TEST_P(WrongDescriptor, IsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, WrongDescriptor,
-    testing::Values(Broken{"size", "its descriptor has 24 bytes, this AnyAccel wants at least"},
+    testing::Values(Broken{"size", "its descriptor has 24 bytes, but this AnyAccel needs at least"},
                     Broken{"abi", "for plugin ABI 99, this AnyAccel for plugin ABI 1"},
-                    Broken{"name", "its name is 'another', its text file says 'fakecard'"},
+                    Broken{"name", "its name is 'another', but its text file names 'fakecard'"},
                     Broken{"anyaccel", "for AnyAccel 9.9.9"},
                     Broken{"libtorch", "with LibTorch 2.99.0"},
                     Broken{"compiler", "for the compiler ABI m68k"},
-                    Broken{"null", "for the compiler ABI (not said)"},
+                    Broken{"null", "for the compiler ABI (unknown)"},
                     Broken{"sanitizer", "with the sanitizer unknown"},
-                    Broken{"function", "has no registering function"},
-                    Broken{"", "its registering function failed: written in C"}));
+                    Broken{"function", "has no registration function"},
+                    Broken{"", "its registration function failed: written in C"}));
 
 // Fails if a library without a descriptor is accepted as a plugin.
 TEST_F(PluginsTest, LibraryWithoutDescriptor) {
@@ -264,7 +265,7 @@ TEST_F(PluginsTest, DuplicateNames) {
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(all[0].state, PluginState::found);
   EXPECT_EQ(all[1].state, PluginState::refused);
-  EXPECT_THAT(all[1].reason, HasSubstr("is taken by " + all[0].path));
+  EXPECT_THAT(all[1].reason, HasSubstr("is already used by " + all[0].path));
 }
 
 // Fails if the reason for refusing a plugin by its text file is lost when the plugin is named.

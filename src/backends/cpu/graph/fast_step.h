@@ -7,9 +7,9 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes the routine of one call: `args` as on the op's stack (an out= overload's outputs are
-/// ignored), `outputs` what it writes, with their final geometry. Null when the call is not of the
-/// plain kind that it handles.
+/// Makes the replay routine of one call. `args` are the arguments on the op's stack (the outputs of
+/// an out= overload are ignored); `outputs` are the tensors that it writes, with their final sizes
+/// and strides. Returns null for a call that the routine does not support.
 using FastMaker = std::unique_ptr<Step> (*)(c10::ArrayRef<c10::IValue> args,
                                             c10::ArrayRef<at::Tensor> outputs);
 
@@ -19,8 +19,8 @@ struct FastOp {
   FastMaker make;
 };
 
-/// The maker for op `name` ("aten::add.Tensor"), or null. Whether a step gives the op's bits is the
-/// caller's to find out by one run.
+/// The maker for op `name` ("aten::add.Tensor"), or null. The caller must run the step once to
+/// check that it gives the same bits as the op.
 FastMaker find_fast_maker(const std::string& name);
 
 /// @name The tables

@@ -24,11 +24,11 @@ class CpuGraph final : public sdk::GraphImpl {
   void capture_end() override {
     if (recording_ == nullptr) {
       throw Error(ErrorCode::invalid_state, "capture_to_graph",
-                  {.what = "no capture runs", .hint = "call capture_begin"});
+                  {.what = "no capture is in progress", .hint = "call capture_begin"});
     }
     if (!recording_->owned_by_this_thread()) {
       throw Error(ErrorCode::invalid_state, "capture_to_graph",
-                  {.what = "a capture ends on the thread that began it"});
+                  {.what = "a capture must end on the thread that began it"});
     }
     const auto recording = std::exchange(recording_, nullptr);
     recording->stop();
@@ -63,7 +63,7 @@ class CpuGraph final : public sdk::GraphImpl {
   GraphPool pool() const override { return pool_; }
 
  private:
-  // Memory that the steps work on; they hold it, and their addresses must not change.
+  // Memory that the steps use. The steps keep it alive, and its address must not change.
   struct Pin {
     const c10::StorageImpl* storage;
     const void* data;
@@ -87,7 +87,7 @@ class CpuGraph final : public sdk::GraphImpl {
       if (pin.storage->data() == pin.data) continue;
       throw Error(
           ErrorCode::invalid_state, "replay_graph",
-          {.what = "a tensor of the graph was resized since the capture, its memory has moved",
+          {.what = "a tensor of the graph was resized after the capture, so its memory has moved",
            .hint = "change inputs with copy_, or capture again"});
     }
   }

@@ -12,7 +12,7 @@
 namespace anyaccel::backends::cpu {
 namespace {
 
-// As torch aligns CPU memory: some matrix kernels round by alignment.
+// torch's alignment of CPU memory. The rounding of some matrix kernels depends on it.
 constexpr std::size_t kAlignment = 64;
 
 struct Interval {
@@ -20,7 +20,7 @@ struct Interval {
   std::size_t first;
   std::size_t last;
   bool movable;
-  std::size_t holders;  // tensors of the graph on it
+  std::size_t holders;  // number of the graph's tensors on it
   std::size_t offset = 0;
   std::size_t bytes() const {
     return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment;
@@ -41,23 +41,24 @@ std::vector<Interval> find_intervals(const std::vector<Recorded>& calls) {
     interval.holders += seen.insert(tensor.unsafeGetTensorImpl()).second ? 1 : 0;
   };
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    // What is read first was not born here.
+    // A storage that is read first was not made in the graph.
     for (const auto& input : calls[i].inputs) touch(input, i, false);
     for (const auto& output : calls[i].outputs) touch(output, i, calls[i].overwrites);
   }
   return intervals;
 }
 
-// First fit over the time line: `offset`s such that intervals that overlap in time do not overlap
-// in memory.
+// First fit: assigns each `offset` such that intervals that overlap in time do not overlap in
+// memory. Returns the total size.
 std::size_t place(std::vector<Interval*>& movable) {
-  // The largest first leaves the fewest holes.
+  // Placing the largest first leaves the fewest holes.
   std::stable_sort(movable.begin(), movable.end(),
                    [](auto* a, auto* b) { return a->bytes() > b->bytes(); });
   std::size_t total = 0;
   std::vector<const Interval*> placed;
   for (auto* interval : movable) {
-    std::map<std::size_t, std::size_t> busy;  // offset -> end, of those alive at the same time
+    std::map<std::size_t, std::size_t>
+        busy;  // offset -> end of the intervals alive at the same time
     for (const auto* other : placed) {
       if (other->first <= interval->last && interval->first <= other->last) {
         auto& end = busy[other->offset];

@@ -1,4 +1,4 @@
-// Memory of intermediates: values of a graph that are never needed at the same time share it.
+// Lets intermediates of a graph that are never needed at the same time share memory.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -13,20 +13,20 @@ namespace anyaccel::backends::cpu {
 /// One recorded call.
 struct Recorded {
   std::unique_ptr<Step> step;
-  FastMaker maker =
-      nullptr;  ///< of a fast step, which keeps addresses and is made anew when memory has moved
+  FastMaker maker = nullptr;  ///< makes a fast step again when memory has moved, because fast steps
+                              ///< store addresses
   torch::jit::Stack args;
-  std::vector<at::Tensor> inputs;   ///< what it reads
-  std::vector<at::Tensor> outputs;  ///< what it writes
-  bool overwrites = false;          ///< all of the outputs' memory
+  std::vector<at::Tensor> inputs;   ///< tensors that it reads
+  std::vector<at::Tensor> outputs;  ///< tensors that it writes
+  bool overwrites = false;          ///< it overwrites all of the outputs' memory
 };
 
-/// True when the tensor is all of its memory.
+/// True if the tensor covers all of its storage.
 bool covers_storage(const at::Tensor& tensor);
 
 /// Moves intermediates into one block. An intermediate is a storage that only the recorded calls
-/// hold and that the first of them to touch it overwrites; its values are gone afterwards, until a
-/// replay. Returns the bytes saved.
+/// hold and that its first use overwrites. Its values are undefined until the next replay. Returns
+/// the number of bytes saved.
 std::size_t share_memory(std::vector<Recorded>& calls);
 
 }  // namespace anyaccel::backends::cpu

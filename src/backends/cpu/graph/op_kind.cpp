@@ -16,9 +16,9 @@ namespace {
 using c10::DispatchKey;
 using c10::OperatorHandle;
 
-// Composite ops without a CPU kernel of their own whose body is known to consist of dispatched ops
-// alone: recording those is faster than calling the whole op. All other composite ops are recorded
-// whole, which is always right.
+// Composite ops without a CPU kernel whose body is known to consist only of dispatched ops.
+// Recording the inner ops is faster than calling the composite op. All other composite ops are
+// recorded as a whole, which is always correct.
 bool body_is_dispatched(std::string_view name) {
   static const std::unordered_set<std::string_view> names = {"aten::add",
                                                              "aten::add_",
@@ -62,7 +62,7 @@ bool has_composite_kernel(const OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional);
 }
 
-// Overloads of each op name: the dispatcher has no such index.
+// The overloads of an op name. The dispatcher does not have such an index.
 const std::vector<OperatorHandle>& overloads(const std::string& name) {
   static const auto index = [] {
     std::unordered_map<std::string, std::vector<OperatorHandle>> made;
@@ -122,7 +122,7 @@ OpKind classify(const OperatorHandle& op) {
   const auto& schema = op.schema();
   const std::string& name = schema.name();
   OpKind kind;
-  bool only_out = true;  // out= arguments are the ones that only a keyword gives
+  bool only_out = true;  // out= arguments are keyword-only
   for (const auto& argument : schema.arguments()) {
     kind.writes = kind.writes || is_written(argument);
     only_out = only_out && (!is_written(argument) || argument.kwarg_only());
@@ -148,12 +148,12 @@ OpKind classify(const OperatorHandle& op) {
              starts_with(name, "aten::empty") || starts_with(name, "aten::new_empty")) {
     kind.action = Action::pass;
   } else if (!returns_only_tensors(schema)) {
-    // torch's own ops of this kind ask about shapes and types; of foreign ones we cannot know.
+    // torch's own ops of this kind query shapes and types. Ops of other libraries may do anything.
     kind.action =
         starts_with(name, "aten::") || starts_with(name, "prim") || starts_with(name, "profiler::")
             ? Action::pass
             : Action::fail;
-    kind.reason = "it returns more than tensors";
+    kind.reason = "it returns values that are not tensors";
   } else if (!kind.random) {
     kind.fast = find_fast_maker(toString(op.operator_name()));
     if (!kind.writes) kind.out = find_out(op);

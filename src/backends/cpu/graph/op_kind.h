@@ -1,4 +1,4 @@
-// What the recorder does with an op.
+// How the recorder treats an op.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -10,22 +10,22 @@
 
 namespace anyaccel::backends::cpu {
 
-/// How an op is captured, found once per op from its schema, tags and kernels.
+/// How an op is captured, determined once per op from its schema, tags and kernels.
 struct OpKind {
   enum class Action {
     decompose,  ///< run its composite kernel and record the ops inside
-    pass,       ///< run it only: it makes a view or uninitialized memory, or changes only metadata
+    pass,       ///< only run it: it makes a view or uninitialized memory, or changes only metadata
     record,     ///< run it and record it
     fail,       ///< it cannot be part of a graph
   };
   Action action = Action::record;
-  bool dynamic_by_mask = false;  ///< its shape depends on values when an index is a mask
-  std::string reason;            ///< of a refusal
+  bool dynamic_by_mask = false;  ///< its shape depends on values if an index is a mask
+  std::string reason;            ///< why it cannot be captured
   bool writes = false;           ///< it has arguments that it writes to (in-place and out=)
-  bool overwrites = false;       ///< it writes without reading what was there
+  bool overwrites = false;       ///< it writes without reading the previous values
   bool random = false;           ///< it draws random numbers
   std::optional<c10::OperatorHandle> out;  ///< functional op: its out= overload with a CPU kernel
-  FastMaker fast = nullptr;                ///< its replay routine; null when it has none
+  FastMaker fast = nullptr;                ///< its replay routine; null if it has none
 };
 
 /// Thread-safe. The reference stays valid.

@@ -17,8 +17,8 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// A functionality key that torch has no kernels for. It must be below autograd: autograd's own
-// copies (an in-place op's saved input) are then recorded too.
+// A functionality key for which torch has no kernels. It is below autograd, so that the copies that
+// autograd makes (of an in-place op's saved input) are recorded too.
 constexpr DispatchKey kKey = DispatchKey::Fake;
 
 std::mutex slot_mutex;
@@ -27,7 +27,8 @@ std::shared_ptr<Recording>& slot() {
   return recording;
 }
 
-// Threads whose capture another thread abandoned: only they themselves can leave the key.
+// Threads whose capture another thread abandoned. The key's state is thread-local, so only these
+// threads can reset it.
 std::vector<std::thread::id>& left_behind() {
   static std::vector<std::thread::id> threads;
   return threads;
@@ -39,7 +40,7 @@ void fallback(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
   op.redispatchBoxed(below, stack);
 }
 
-// Registers the fallback. False when the key is taken.
+// Registers the fallback. Returns false if the key is already in use.
 bool key_is_ours() {
   static const bool ours = [] {
     if (c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey)) return false;
@@ -50,7 +51,7 @@ bool key_is_ours() {
   return ours;
 }
 
-// At load and not at the first capture: other threads must not dispatch while the tables change.
+// Registered at load time, because other threads must not dispatch while the tables change.
 [[maybe_unused]] const bool registered_at_load = key_is_ours();
 
 }  // namespace
@@ -70,7 +71,7 @@ std::shared_ptr<Recording> Recording::begin() {
                  .want = "one capture at a time",
                  .hint = "end that capture first"});
   }
-  // Weights cast before the capture would be taken for constants.
+  // Otherwise, the graph would use weights that were cast before the capture as constants.
   at::autocast::clear_cache();
   auto recording = std::make_shared<Recording>();
   slot() = recording;
@@ -150,7 +151,7 @@ void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue
 
 void Recording::record(const OperatorHandle& op, DispatchKeySet below, Stack* stack) {
   const auto& kind = kind_of(op);
-  // After a refusal the rest of the scope runs as if there was no capture.
+  // After an op that cannot be captured, the rest of the scope runs without recording.
   if (refused() || kind.action == OpKind::Action::decompose)
     return op.redispatchBoxed(below, stack);
   if (kind.action == OpKind::Action::fail) fail(op, kind.reason);
@@ -183,7 +184,7 @@ void Recording::record_in_place(const OperatorHandle& op, const OpKind& kind, Di
   std::vector<at::Tensor> before;
   if (kind.fast != nullptr) before = copies_of(written(op, args));
   op.redispatchBoxed(below, stack);
-  // An out= argument may have got its shape from the op.
+  // The op may have resized an out= argument.
   const Stack after = take(originals);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (is_written(arguments[i])) args[i] = after[i];
@@ -216,7 +217,7 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind,
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](const auto& input) { return input.is_alias_of(result); });
   };
-  // Some functional ops answer with their input or a view of it: there is nothing to do again.
+  // Some functional ops return their input or a view of it, so there is nothing to replay.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
   Recorded call{.args = std::move(args), .inputs = inputs, .overwrites = true};
   for (const auto& output : take(Stack(results.begin(), results.end())))
@@ -229,7 +230,7 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind,
     }
   }
   if (kind.out && call.outputs.size() == op.schema().returns().size()) {
-    // Writing into the recorded results saves their copy.
+    // Writing directly into the recorded results avoids a copy.
     Stack with_out = call.args;
     with_out.insert(with_out.end(), call.outputs.begin(), call.outputs.end());
     call.step = make_boxed_step(*kind.out, std::move(with_out), {});

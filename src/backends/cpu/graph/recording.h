@@ -1,4 +1,4 @@
-// The capture that runs now.
+// The capture in progress.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -18,29 +18,29 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Collects the steps of one capture. There is one recording at a time in a process; autograd may
-/// call record() from threads of its own, one at a time or at once.
+/// Collects the steps of one capture. A process has at most one recording at a time. Autograd may
+/// call record() from its own threads, also concurrently.
 class Recording {
  public:
-  /// Begins to record this thread. Throws `invalid_state` when another recording runs and
-  /// `unsupported` where the LibTorch of this process uses the dispatch key for something else.
+  /// Starts to record this thread. Throws `invalid_state` if another recording is in progress, and
+  /// `unsupported` if torch or another library uses the dispatch key.
   static std::shared_ptr<Recording> begin();
-  /// The one that runs, or null.
+  /// The recording in progress, or null.
   static std::shared_ptr<Recording> active() noexcept;
-  /// True when this thread's ops reach the recorder.
+  /// True if this thread's ops are recorded.
   static bool on_this_thread() noexcept;
 
-  /// Ends it. After a call on another thread than begin()'s, that one leaves the capture at its
-  /// next op.
+  /// Stops the recording. If called on another thread than begin(), the recorded thread leaves the
+  /// capture at its next op.
   void stop() noexcept;
-  /// True on the thread that began it.
+  /// True on the thread that called begin().
   bool owned_by_this_thread() const noexcept { return owner_ == std::this_thread::get_id(); }
 
-  /// Runs the op on the stack and records it. Throws `unsupported` when it cannot be captured.
+  /// Runs the op on the stack and records it. Throws `unsupported` if it cannot be captured.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack);
 
-  /// The calls, once stopped; nothing else of the capture holds their tensors then. Throws the
-  /// refusal when an op was refused.
+  /// Returns the calls of a stopped recording, which no longer holds their tensors afterwards. If
+  /// an op could not be captured, throws that error again.
   std::vector<Recorded> take_calls();
 
  private:
@@ -55,7 +55,7 @@ class Recording {
   void add(Recorded call);
 
   std::thread::id owner_ = std::this_thread::get_id();
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   std::optional<Error> refusal_;
   Snapshots snapshots_;
   std::vector<Recorded> calls_;

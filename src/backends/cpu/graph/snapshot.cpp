@@ -17,7 +17,7 @@ bool equal(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor Snapshots::take(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
-  // A freed tensor's address may come back for another one, so the address only narrows the search.
+  // The address of a freed tensor may be reused, so the address only narrows the search.
   auto& candidates = taken_[tensor.unsafeGetTensorImpl()];
   for (const auto& candidate : candidates) {
     if (equal(candidate, tensor)) return candidate;

@@ -1,4 +1,4 @@
-// Tensors as they are at one moment of a capture.
+// Snapshots of tensor objects during a capture.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,14 @@
 
 namespace anyaccel::backends::cpu {
 
-/// Makes aliases of tensors that keep the present geometry and nothing of autograd: what the
-/// program does to its own tensor objects later (t_(), set_(), detach_()) does not reach the graph,
-/// and the graph keeps no autograd node alive. Equal tensors get the same alias. Not thread-safe.
+/// Makes aliases of tensors with their current sizes and strides, and without autograd state. Later
+/// changes of the program's own tensor objects (t_(), set_(), detach_()) do not affect the graph,
+/// and the graph does not keep autograd nodes alive. Equal tensors get the same alias. Not
+/// thread-safe.
 class Snapshots {
  public:
   at::Tensor take(const at::Tensor& tensor);
-  /// The value with all tensors in it replaced; lists are copied.
+  /// Returns the value with all its tensors replaced by aliases; lists are copied.
   c10::IValue take(const c10::IValue& value);
 
  private:

@@ -1,4 +1,4 @@
-// One piece of captured work.
+// One step of captured work.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -13,18 +13,18 @@
 
 namespace anyaccel::backends::cpu {
 
-/// What replay runs. A step holds the tensors that it works on; they keep their addresses.
+/// A step that replay runs. It holds its tensors, whose addresses must not change.
 class Step {
  public:
   virtual ~Step() = default;
   virtual void run() = 0;
-  /// False when running has used the step up. Asked after the first run. Optional: true.
+  /// False if the step can run only once. Called after the first run. The default is true.
   virtual bool repeatable() const { return true; }
 };
 
-/// The state of the thread that steps run in: below autograd, without gradients, and without
-/// torch's warnings, which the capture has shown already (some out= kernels warn about outputs that
-/// they themselves resize).
+/// Sets the thread's state for running steps: below autograd, without gradients, and without
+/// torch's warnings, which the capture has already shown (some out= kernels warn about outputs that
+/// they resize themselves).
 class StepScope {
  private:
   at::AutoDispatchBelowADInplaceOrView below_autograd_;
@@ -36,12 +36,12 @@ class StepScope {
   c10::WarningUtils::WarningHandlerGuard guard_{&quiet_};
 };
 
-/// Calls `op`'s CPU kernel with `args`; where `outputs` is not empty, copies the results into them.
-/// Works for every op; the cost is a boxed call.
+/// Makes a step that calls `op`'s CPU kernel with `args` and, if `outputs` is not empty, copies the
+/// results into them. Works for every op, at the cost of a boxed call.
 std::unique_ptr<Step> make_boxed_step(const c10::OperatorHandle& op, torch::jit::Stack args,
                                       std::vector<at::Tensor> outputs);
 
-/// The tensors among values, lists of tensors taken apart, in order. Undefined ones are left out.
+/// The defined tensors in `values`, in order, including those in lists.
 std::vector<at::Tensor> tensors_in(c10::ArrayRef<c10::IValue> values);
 
 }  // namespace anyaccel::backends::cpu

@@ -1,6 +1,6 @@
 // Fast steps from torch's structured kernels. Such a kernel has two halves: `meta` checks arguments
 // and, for elementwise ops and reductions, lays out the loop; `impl` computes. A capture calls
-// `meta` once, a replay only `impl`.
+// `meta` once; a replay calls only `impl`.
 #pragma once
 
 #include <ATen/TensorIterator.h>
@@ -21,7 +21,7 @@ namespace anyaccel::backends::cpu {
 
 using OptionalDims = std::optional<std::vector<std::int64_t>>;
 
-// How a stored argument is handed to a kernel.
+// Converts a stored argument to the type that a kernel takes.
 inline const at::Tensor& handed(const at::Tensor& value) { return value; }
 inline c10::string_view handed(const std::string& value) { return value; }
 inline at::OptionalIntArrayRef handed(const OptionalDims& value) {
@@ -38,8 +38,8 @@ const T& handed(const T& value) {
   return value;
 }
 
-// A structured kernel whose outputs are given. The member's signature is a parameter because
-// torch 2.11 has a further argument (dimension names) that later releases dropped.
+// A structured kernel with given outputs. The member's signature is a parameter because torch 2.11
+// has another argument (dimension names), which later releases dropped.
 template <class Kernel, std::size_t kOutputs, class Signature>
 class Prepared;
 
@@ -55,7 +55,8 @@ class Prepared<Kernel, kOutputs,
   void set_output_strided(std::int64_t index, at::IntArrayRef sizes, at::IntArrayRef strides,
                           at::TensorOptions options, Rest... rest) override {
     const auto& output = outputs[static_cast<std::size_t>(index)];
-    // Torch would resize the output or compute into another tensor; that is not for a fast step.
+    // Torch would resize the output or compute into another tensor; a fast step does not support
+    // that.
     fits = fits && output.sizes() == sizes && (strides.empty() || output.strides() == strides) &&
            output.dtype() == options.dtype();
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
@@ -98,8 +99,8 @@ class StructuredStep final : public Step {
         args_);
   }
 
-  // Some loops drop an operand when they run (scalars of reduced precision types): those run only
-  // once.
+  // Some loops drop an operand when they run (scalars of reduced-precision types), so they can run
+  // only once.
   bool repeatable() const override { return operand_count() == operands_; }
 
  private:
@@ -113,9 +114,9 @@ class StructuredStep final : public Step {
     return 0;
   }
 
-  // True when the loop works on the given memory. Type promotion makes copies that would be those
-  // of the capture for ever; only a number that was wrapped in a tensor may be copied, it never
-  // changes.
+  // True if the loop works on the given memory. Type promotion makes copies, which would keep the
+  // values of the capture. Only a number that was wrapped in a tensor may be copied, because it
+  // never changes.
   bool reads_in_place(c10::ArrayRef<c10::IValue> args) const {
     if constexpr (std::is_base_of_v<at::TensorIteratorBase, Kernel>) {
       std::vector<const void*> given;

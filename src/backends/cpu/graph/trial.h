@@ -1,4 +1,4 @@
-// Trying a step before it is trusted.
+// Validates a step before it is used.
 #pragma once
 
 #include <vector>
@@ -9,18 +9,18 @@ namespace anyaccel::backends::cpu {
 
 bool is_written(const c10::Argument& argument);
 
-/// The tensors of arguments that the op writes to.
+/// The tensors in arguments that the op writes to.
 std::vector<at::Tensor> written(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
 
-/// Those of the other arguments.
+/// The tensors in the other arguments.
 std::vector<at::Tensor> unwritten(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> args);
 
-/// Copies of values.
+/// Copies of the tensors' values.
 std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& tensors);
 
-/// Runs a step whose results `outputs` hold already and says whether it gave the same bits at the
-/// same addresses and can run again. `before`: what the outputs held before the op, for a step that
-/// reads them; may be empty. Either way the outputs end with the values they had.
+/// Runs a step whose results are already in `outputs`. Returns true if it gave the same bits at the
+/// same addresses and can run again. `before`: the values of the outputs before the op, for a step
+/// that reads them; may be empty. The outputs have their original values afterwards in any case.
 bool repeats(Step& step, const std::vector<at::Tensor>& outputs,
              const std::vector<at::Tensor>& before);
 

@@ -1,5 +1,5 @@
-// The door between libanyaccel and libanyaccel_cuda_graph: two plain C functions, found by name.
-// The second library needs a CUDA LibTorch; the first must not, so they meet at run time.
+// The interface between libanyaccel and libanyaccel_cuda_graph: plain C functions, found by name at
+// run time. Only the second library needs a CUDA LibTorch.
 #pragma once
 
 namespace anyaccel::sdk {
@@ -13,6 +13,7 @@ using AnyaccelCudaGraphTorchVersion = const char*();
 /// A new graph, owned by the caller (delete through sdk::GraphImpl); may throw anyaccel::Error or
 /// c10::Error.
 using AnyaccelCudaGraphCreate = anyaccel::sdk::GraphImpl*();
-/// 1 while the calling thread's current stream is being captured, else 0. Starts nothing.
+/// Returns 1 while the calling thread's current stream is being captured, otherwise 0. Does not
+/// initialize CUDA.
 using AnyaccelCudaGraphCapturing = int();
 }

@@ -1,5 +1,5 @@
-// CUDA graphs through LibTorch's own class. A library of its own: it resolves against a CUDA
-// LibTorch when it is opened.
+// CUDA graphs through LibTorch's own class. A separate library, whose symbols are resolved against
+// a CUDA LibTorch when it is opened.
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <torch/headeronly/version.h>
@@ -26,7 +26,7 @@ class CudaGraph final : public anyaccel::sdk::GraphImpl {
     try {
       // An abandoned capture has to end first, or its stream stays in capture mode.
       if (capturing_) capture_end();
-    } catch (const std::exception&) {  // it was invalid; the graph is thrown away either way
+    } catch (const std::exception&) {  // it was invalid; the graph is discarded anyway
     }
     graph_.reset();
   }

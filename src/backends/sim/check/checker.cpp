@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kStreamsOfDevice = 1 + 2 * Device::kPooled;
 
-// Numbers need not be dense: clocks are as long as the highest one in use.
+// Identifiers need not be dense. The size of a clock depends on the highest identifier in use.
 StreamId id_of(const SimStream& stream) {
   return stream.device().index * kStreamsOfDevice + stream.id();
 }
@@ -34,7 +34,7 @@ std::string stream_text(StreamId id) {
 
 std::uintptr_t number(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-/// Where an operand's bytes are; nothing for those without any.
+/// Returns the memory of an operand; nullopt if it has no bytes.
 std::optional<Touch> touch_of(const Operand& operand) {
   if (operand.address == nullptr || operand.bytes == 0) return std::nullopt;
   Touch touch{.storage = number(operand.address),
@@ -85,22 +85,20 @@ void Checker::report(const Conflict& conflict) {
       problem.kind = Kind::unordered_streams;
       problem.what = problem.now.op + " on " + problem.now.stream + " " + did(now) +
                      " memory that " + problem.before.op + " on " + problem.before.stream + " " +
-                     did(before) + ", and nothing makes the one wait for the other";
+                     did(before) + ", and neither waits for the other";
       break;
     case Conflict::freed_in_use:
       problem.kind = Kind::freed_in_use;
       problem.what = "a tensor was freed while " + problem.before.op + " on " +
-                     problem.before.stream + " may still use it; its memory went back to " +
-                     problem.now.stream + ", whose next work, " + problem.now.op +
-                     ", may be given it";
+                     problem.before.stream + " may still use it; its memory was returned to " +
+                     problem.now.stream + ", whose next work, " + problem.now.op + ", may get it";
       // The tensor in question is the freed one.
       problem.now.shape = problem.before.shape;
       break;
     case Conflict::freed_capture:
       problem.kind = Kind::freed_in_use;
-      problem.what =
-          "the graph runs " + problem.before.op +
-          " on memory that was freed after the capture; another tensor may have it by now";
+      problem.what = "the graph runs " + problem.before.op +
+                     " on memory that was freed after the capture; another tensor may use it now";
       problem.now.shape = problem.before.shape;
       problem.before.stream.clear();
       break;
@@ -125,11 +123,11 @@ void Checker::check_devices(SimStream& stream, const LaunchInfo& info) {
     if (device == stream.device().index) here = true;
     if (device >= 0 && device != stream.device().index) elsewhere = device;
   }
-  // A copy between devices has its source here.
+  // A copy between devices has its source on this device.
   if (elsewhere < 0 || here) return;
   Problem problem{.kind = Kind::wrong_device, .what = {}, .now = {}};
   problem.what = std::string(info.op) + " was launched on " + stream_text(id_of(stream)) +
-                 " and uses memory of " + device_text(elsewhere) + " alone";
+                 " but uses only memory of " + device_text(elsewhere);
   problem.now = {.op = info.op, .stream = stream_text(id_of(stream)), .shape = {}};
   if (const auto touch = touch_of(info.operands.front()))
     problem.now.shape = shape_text(touch->region);
@@ -242,7 +240,7 @@ void Checker::on_device_synchronize(int device) {
 }
 
 void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
-  // Captured copies run at a replay; memory of others has one view only.
+  // Captured copies run at a replay. Memory of other allocators has only one view.
   if (stream.capture() != nullptr || device_view(const_cast<void*>(host.address)) == host.address)
     return;
   const auto touch = touch_of(host);
@@ -259,7 +257,7 @@ void Checker::on_pinned_copy(const Operand& host, SimStream& stream) {
   const bool whole =
       region.dense && region.low == touch->storage && region.high == touch->storage + touch->bytes;
   views_.close(copy, whole);
-  // Another thread may have waited for it between its launch and now.
+  // Another thread may have waited for the copy since its launch.
   if (detector_.known_by_host(id, copy.time)) views_.open_known(detector_);
 }
 
@@ -284,11 +282,11 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     if (kernel.stream != nullptr) {
       problem.now.op = kernel.op;
       problem.what = std::string(kernel.op) + " on " + stream_text(id_of(*kernel.stream)) +
-                     " uses an address that is the tensor's and not the kernel's; take it from "
-                     "alias() when it is launched";
+                     " uses the tensor's address instead of the kernel's; get the address from "
+                     "alias() when launching it";
     }
     if (!memory || !memory->live) {
-      problem.what += ", where no tensor is any more";
+      problem.what += ", where there is no tensor any more";
     } else if (memory->last) {
       problem.before = part(*memory->last);
       problem.now.stream = problem.before.stream;
@@ -299,7 +297,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
     report(std::move(problem));
     return false;
   }
-  // Without a copy another thread has opened it between.
+  // If there is no copy, another thread has opened the pages in the meantime.
   if (const auto copy = views_.touched(address, writes)) {
     problem.kind = Kind::not_synchronized;
     problem.before = part(*copy);
@@ -319,8 +317,8 @@ void Checker::on_refused(const Refusal& refusal) {
                  .shape = refusal.tensors};
   if (refusal.other_accelerator) {
     problem.kind = Kind::other_accelerator;
-    problem.what = refusal.op + " was asked for " + refusal.device +
-                   "; the accelerator of this program is " + device_text(0);
+    problem.what = refusal.op + " was called for " + refusal.device +
+                   ", but the accelerator of this program is " + device_text(0);
   } else {
     problem.kind = Kind::wrong_device;
     problem.what = refusal.op + " got tensors of several devices: " + refusal.tensors;
@@ -339,7 +337,7 @@ Checker* checker() noexcept { return started.load(std::memory_order_acquire); }
 void start_checks() {
   const auto& options = runtime().options;
   if (options.check.empty()) return;
-  // Never destroyed: work of other threads may end after static destruction began.
+  // Never destroyed, because work of other threads may end after static destruction has begun.
   auto* one =
       new Checker(options.check == "abort", options.check_json, env_flag("SIM_CHECK_STACKS"));
   one->keep_locks_free_in_forks();

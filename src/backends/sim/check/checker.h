@@ -1,5 +1,5 @@
-// The observer of SIM_CHECK: turns what the simulator tells into what the detector knows, and what
-// that finds into reports.
+// The observer of SIM_CHECK. Translates the simulator's events for the detector, and the detector's
+// conflicts into reports.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -19,7 +19,8 @@ namespace anyaccel::backends::sim::checking {
 /// Thread-safe.
 class Checker final : public Observer {
  public:
-  /// `keep_stacks`: remembers for each launch where it was, for both sides of a report; slow.
+  /// `keep_stacks`: stores the call stack of each launch, so that a report has the stacks of both
+  /// sides. This is slow.
   Checker(bool aborts, const std::string& json_file, bool keep_stacks);
 
   void on_launch(SimStream& stream, const LaunchInfo& info) override;
@@ -36,13 +37,13 @@ class Checker final : public Observer {
   void on_pinned_copy(const Operand& host, SimStream& stream) override;
   void on_pinned_allocate(const void* address, std::size_t bytes) override;
 
-  /// True when the access can be made again.
+  /// Returns true if the access can be retried.
   bool on_fault(std::uintptr_t address, bool writes);
   /// Reports the last out-of-memory error if it ended the program, then prints the summary.
   void on_program_end(bool failed, Uncaught uncaught);
   void on_refused(const Refusal& refusal);
 
-  /// For a checker of static life.
+  /// Makes the locks free in forked children. Only for a checker that is never destroyed.
   void keep_locks_free_in_forks();
 
   Reporter& reporter() noexcept { return reporter_; }
@@ -51,7 +52,8 @@ class Checker final : public Observer {
  private:
   void check_devices(SimStream& stream, const LaunchInfo& info);
   void report(const Conflict& conflict);
-  /// With the calling thread's stack; `before`: that of the other side, where it was kept.
+  /// Reports a problem with the calling thread's stack. `before`: the stack of the other side, if
+  /// it was stored.
   void report(Problem problem, const Frames* before = nullptr);
   Part part(const Use& use) const;
 
@@ -67,11 +69,11 @@ class Checker final : public Observer {
   Reporter reporter_;
 };
 
-/// Starts the checks that the options ask for; nothing without. Once in a process, before the first
+/// Starts the checks that the options request, if any. Call it once per process, before the first
 /// use of the device.
 void start_checks();
 
-/// Null when nothing is checked.
+/// The checker, or null if checks are off.
 Checker* checker() noexcept;
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,5 +1,5 @@
-// What is known to be done: a vector clock for each stream, one for the host, one for each recorded
-// event. No torch.
+// Vector clocks that track which work is complete: one per stream, one for the host, and one per
+// recorded event. No torch.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Streams by number, counted from 0 in the order they are first seen.
+/// A stream's number, from 0. Need not be dense.
 using StreamId = int;
-/// The n-th piece of work of a stream; 0 is before the first.
+/// The number of a piece of work in its stream, from 1; 0 is before the first.
 using Time = std::uint64_t;
 
 class Clock {
@@ -20,28 +20,28 @@ class Clock {
                : 0;
   }
   void set(StreamId stream, Time time);
-  /// Afterwards everything is known that either knew.
+  /// Takes the later time of both clocks for each stream.
   void join(const Clock& other);
 
  private:
   std::vector<Time> times_;
 };
 
-/// Not thread-safe. All host threads share one clock: how they wait for each other (locks, joins)
-/// is not seen, so what one waited for counts for all.
+/// Not thread-safe. All host threads share one clock, because waits between them (locks, joins) are
+/// not observed. A wait of one thread therefore counts for all.
 class Clocks {
  public:
-  /// The stream gets a new piece of work, which comes after all that the host has waited for.
+  /// Adds a piece of work to the stream, ordered after everything that the host has waited for.
   /// Returns its time.
   Time tick(StreamId stream);
   Time now(StreamId stream) const noexcept;
-  /// True when new work of `after` starts only once `time` of `stream` is done.
+  /// True if new work of `after` starts only after `time` of `stream` is complete.
   bool ordered(StreamId stream, Time time, StreamId after) const noexcept;
   bool known_by_host(StreamId stream, Time time) const noexcept { return host_.at(stream) >= time; }
 
   void record(std::uint64_t event, StreamId stream);
-  /// Work of `stream` from now on comes after the event. One that is too old to be remembered
-  /// orders everything.
+  /// Orders later work of `stream` after the event. If the event is too old and no longer stored,
+  /// orders it after all earlier work.
   void wait(std::uint64_t event, StreamId stream);
   void host_waits_for_event(std::uint64_t event);
   void host_waits_for_stream(StreamId stream);
@@ -56,10 +56,11 @@ class Clocks {
   Clock remembered(std::uint64_t event) const;
 
   std::vector<Clock> streams_;
-  std::vector<std::uint64_t> host_seen_;  ///< the host's version that a stream has taken in
+  std::vector<std::uint64_t>
+      host_seen_;  ///< the version of the host's clock that each stream has joined
   Clock host_;
   std::uint64_t host_version_ = 0;
-  std::vector<Record> records_;  ///< a ring; events are numbered one after the other
+  std::vector<Record> records_;  ///< a ring buffer; events have consecutive numbers
 };
 
 }  // namespace anyaccel::backends::sim::checking

@@ -6,8 +6,8 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-// Memory that is written in many small pieces (a cache of keys and values) keeps this many uses;
-// then the oldest go, and what they could have shown is not seen.
+// Limits for memory that is written in many small pieces, such as a KV cache. Beyond kMaxUses, the
+// oldest uses are dropped and conflicts with them are not detected.
 constexpr std::size_t kTidyAt = 64;
 constexpr std::size_t kMaxUses = 512;
 constexpr std::size_t kMaxFreed = 1024;
@@ -31,7 +31,7 @@ Detector::Blocks::const_iterator Detector::find(std::uintptr_t address) const {
 
 Detector::Block& Detector::block_of(const Touch& touch) {
   if (const auto found = find(touch.storage); found != blocks_.end()) return found->second;
-  // Host memory that others gave, such as registered memory.
+  // Host memory of other allocators, such as registered memory.
   auto& block = blocks_[touch.storage];
   block = {.bytes = touch.bytes, .number = ++number_, .live = true};
   return block;
@@ -44,7 +44,7 @@ void Detector::add(std::vector<Use>& uses, Use use, std::size_t bytes, Conflicts
     const bool ordered = clocks_.ordered(before.stream, before.time, use.stream);
     if (!ordered && both_matter(before, use) && overlap(before.region, use.region))
       found.push_back({.kind = Conflict::unordered, .now = use, .before = before, .bytes = bytes});
-    // What conflicts with the older use later conflicts with this one too.
+    // Later work that conflicts with the older use conflicts with this one too.
     const bool same_kind = before.stream == use.stream && (use.written || !before.written);
     const bool replaced =
         (same_kind || (use.written && ordered)) && covers(use.region, before.region);
@@ -65,7 +65,7 @@ void Detector::check_freed(const Use& use, const Block& block, Conflicts& found)
   if (list == freed_.end() || list->second.empty()) return;
   std::erase_if(list->second, [&](const Freed& freed) {
     if (clocks_.ordered(freed.use.stream, freed.use.time, use.stream)) return true;
-    // Only memory that was taken since could have been the freed one.
+    // Only memory that was allocated since then may be the freed memory.
     if (!use.written || block.owner != use.stream || block.number < freed.number) return false;
     found.push_back(
         {.kind = Conflict::freed_in_use, .now = use, .before = freed.use, .bytes = freed.bytes});
@@ -130,7 +130,7 @@ Detector::Conflicts Detector::replay(const void* graph, StreamId stream) {
     const bool same =
         at != blocks_.end() && at->second.live && at->second.number == captured.number;
     if (!same) {
-      // A graph may reuse its own memory, and nobody else gets that memory while a graph of the
+      // A graph may reuse its own memory, and no other work gets that memory while a graph of the
       // pool exists.
       if (captured.pool != 0 && (captured.pool == graph_pool || in_use(captured.pool))) continue;
       if (captured.uses.empty()) continue;

@@ -22,13 +22,13 @@ using Pool = std::uint64_t;
 
 /// One tensor of a piece of work.
 struct Touch {
-  std::uintptr_t storage = 0;  ///< where the memory that holds it begins
-  std::size_t bytes = 0;       ///< of that memory
+  std::uintptr_t storage = 0;  ///< address of the memory that contains the tensor
+  std::size_t bytes = 0;       ///< size of that memory
   Region region;
   bool written = false;
 };
 
-/// A touch that happened.
+/// A touch that happened, with its op, stream and time.
 struct Use {
   const char* op = "";
   StreamId stream = 0;
@@ -36,20 +36,20 @@ struct Use {
   bool written = false;
   bool replayed = false;  ///< as part of a graph
   Region region;
-  std::shared_ptr<const Frames> frames;  ///< where it was launched, when that is kept
+  std::shared_ptr<const Frames> frames;  ///< where it was launched, if stacks are stored
 };
 
 struct Conflict {
   enum Kind {
     unordered,     ///< `now` and `before` touch the same bytes, one writes, and nothing orders them
-    freed_in_use,  ///< the memory of `before` was given back to its stream, which goes on with
-                   ///< `now` while it may be in use
-    freed_capture,  ///< the graph that is replayed uses memory that was given back since: `before`
-                    ///< is its use
+    freed_in_use,  ///< the memory of `before` was freed and belongs to its stream again, which
+                   ///< continues with `now` while `before` may still use it
+    freed_capture,  ///< the replayed graph uses memory that was freed after the capture; `before`
+                    ///< is that use
   };
   Kind kind = unordered;
   Use now, before;
-  std::size_t bytes = 0;  ///< of the memory
+  std::size_t bytes = 0;  ///< size of the memory
 };
 
 /// Memory of one address.
@@ -57,7 +57,7 @@ struct Memory {
   std::uintptr_t address = 0;
   std::size_t bytes = 0;
   bool live = false;
-  std::optional<Use> last;  ///< the last use, a write where there was one
+  std::optional<Use> last;  ///< the last write, or the last use if there was none
 };
 
 /// Thread-safe.

@@ -27,8 +27,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   } else if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     former.sa_handler(signal);
   } else {
-    // The access is made again, and ends the program as it would have. A signal that someone sent
-    // comes once.
+    // The access is retried, and its fault then has the default effect. A signal that was sent does
+    // not repeat, so raise it.
     ::sigaction(signal, &former, nullptr);
     if (info->si_code <= 0) ::raise(signal);
   }
@@ -36,7 +36,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 
 void handle(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  const bool is_fault = info->si_code > 0;  // the kernel's own, not sent
+  const bool is_fault = info->si_code > 0;  // raised by the kernel, not sent by a process
   const bool again =
       is_fault && ours(reinterpret_cast<std::uintptr_t>(info->si_addr), was_write(context));
   errno = error;
@@ -50,8 +50,9 @@ void handle_faults(FaultFunction function) {
   ours = function;
   struct sigaction action = {};
   action.sa_sigaction = handle;
-  // A report takes locks and memory, which is fine here: the fault came from the program's own
-  // access to memory that neither malloc nor the checker holds, and never from within them.
+  // A report takes locks and allocates memory. That is safe here, because the fault comes from the
+  // program's own access to memory that neither malloc nor the checker uses, and never from within
+  // them.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(SIGSEGV, &action, &former);

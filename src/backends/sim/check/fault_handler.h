@@ -1,15 +1,16 @@
-// Tells faults of memory that the simulator guards from a program's other crashes. No torch.
+// Distinguishes faults in memory that the simulator protects from a program's other crashes. No
+// torch.
 #pragma once
 
 #include <cstdint>
 
 namespace anyaccel::backends::sim::checking {
 
-/// Called on the thread that faulted. True: the memory is open now, and the access is made again.
-/// False: not our memory, or nothing can be done; whoever handled SIGSEGV before does so now.
+/// Called on the thread that faulted. Returns true if the memory is accessible now, so that the
+/// access is retried. Returns false to call the previous handler of SIGSEGV.
 using FaultFunction = bool (*)(std::uintptr_t address, bool writes);
 
-/// Once in a process; handlers that others install later come first.
+/// Installs the handler. Call it once per process. Handlers that are installed later run first.
 void handle_faults(FaultFunction function);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,5 +1,5 @@
-// Pinned memory of which a copy is on its way: the program's view is closed, so that touching it is
-// a fault. No torch.
+// Protects the program's view of pinned memory while a copy is in flight, so that an access is a
+// fault. No torch.
 #pragma once
 
 #include <mutex>
@@ -10,18 +10,20 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Thread-safe. Whole pages are closed, for reading too when the copy writes to them. A tensor that
-/// is only a part of its memory keeps those pages open that hold other parts as well.
+/// Thread-safe. Protects ("closes") whole pages: against writes, and also against reads if the copy
+/// writes to them. If a tensor covers only a part of its memory, the pages that it shares with
+/// other parts stay open.
 class HostViews {
  public:
-  /// `copy.region` are addresses of the program's view; `whole`: nothing else is in its memory.
+  /// Closes the pages of a copy. `copy.region` has addresses of the program's view. `whole`: the
+  /// copy covers all of the memory.
   void close(const Use& copy, bool whole);
-  /// Opens what the host has waited for.
+  /// Opens the pages of copies for which the host has waited.
   void open_known(const Detector& detector);
-  /// Opens all in [address, address + bytes), for another user.
+  /// Opens all pages in [address, address + bytes), for a new user of the memory.
   void open(std::uintptr_t address, std::size_t bytes);
-  /// The copy that a touch of `address` would disturb, and opens its pages; none for memory that is
-  /// not closed.
+  /// Opens the pages at `address` and returns the copy with which the access conflicts; nullopt if
+  /// there is none.
   std::optional<Use> touched(std::uintptr_t address, bool writes);
 
   std::mutex& lock_for_fork() noexcept { return mutex_; }

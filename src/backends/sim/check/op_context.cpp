@@ -1,5 +1,5 @@
-// LibTorch is built without assertions; with them RecordFunction, which it fills, would have a
-// member more here than there.
+// LibTorch is built without assertions. With them, RecordFunction would have one more member here
+// than in LibTorch.
 #ifndef NDEBUG
 #define NDEBUG
 #endif
@@ -25,15 +25,15 @@ namespace anyaccel::backends::sim::checking {
 namespace {
 
 struct OpFrame {
-  const char* op;  // the schema's own text
+  const char* op;  // points to the schema's text
   bool several_devices;
   bool other_accelerator;
-  // Filled only for ops that look wrong.
+  // Set only for ops that may be rejected.
   std::string* tensors;
   std::string* device;
 };
 
-/// Ops in ops; deeper ones are counted and not kept.
+/// Nested ops. Ops beyond the array's size are only counted.
 struct OpStack {
   std::array<OpFrame, 32> frames;
   std::size_t depth;
@@ -51,7 +51,7 @@ std::function<void(const Refusal&)>& on_refused() {
   return *function;
 }
 
-/// Ops that take tensors of several devices, or index tensors of the host.
+/// True for ops that accept tensors of several devices, or index tensors of the host.
 bool may_mix(const char* op, bool on_host_and_one_device) {
   static constexpr const char* kCopies[] = {
       "aten::copy_", "aten::_copy_from", "aten::_copy_from_and_resize", "aten::_to_copy",
@@ -69,9 +69,9 @@ bool may_mix(const char* op, bool on_host_and_one_device) {
   return false;
 }
 
-/// What the arguments of one op say about devices.
+/// The devices of an op's arguments.
 struct Devices {
-  std::uint32_t ours = 0;  // a bit for each index
+  std::uint32_t ours = 0;  // one bit per index
   bool host = false;
   std::optional<c10::Device> other;
 
@@ -117,7 +117,7 @@ void describe(const c10::IValue& value, std::string& out) {
   }
 }
 
-/// Names in Python have to be watched once torch is imported there.
+/// True until Python's names are watched, which is possible once Python has imported torch.
 std::atomic<bool> python_waits{false};
 
 void refused_by_python(const char* device_type) {
@@ -166,7 +166,7 @@ void end_op(const at::RecordFunction& /*function*/, at::ObserverContext* /*conte
   frame.tensors = frame.device = nullptr;
 }
 
-/// torch asks for a stack trace for each error that it makes.
+/// Called for each error that torch creates, because torch fetches a stack trace for it.
 void error_was_made() {
   auto& stack = ops();
   if (std::exchange(stack.expect_error, false) || stack.in_report) return;

@@ -1,4 +1,4 @@
-// Which op the program is in, for reports, and which ops were refused because of their devices.
+// Tracks the current op, for reports, and detects ops that are rejected because of their devices.
 #pragma once
 
 #include <functional>
@@ -9,20 +9,20 @@ namespace anyaccel::backends::sim::checking {
 /// The innermost op that this thread runs: "aten::mm"; "host code" outside of ops.
 std::string current_op();
 
-/// An op that torch or the simulator refused.
+/// An op that torch or the simulator rejected.
 struct Refusal {
   bool other_accelerator =
-      false;  ///< it names a device of another type; else its tensors are on several devices
+      false;  ///< it names a device of another type; otherwise its tensors are on several devices
   std::string op;
   std::string tensors;  ///< "float32 [2, 3] on sim:0, int64 [4] on cpu"
   std::string device;   ///< "xpu:0", for other_accelerator
 };
 
-/// From now on each op is watched. `refused` is called where torch makes an error in such an op,
-/// before it is thrown.
+/// Starts to watch ops. Calls `refused` when torch creates an error in such an op, before it is
+/// thrown.
 void watch_ops(std::function<void(const Refusal&)> refused);
 
-/// The next error of this thread has another reason, which was reported.
+/// Ignores the next error of this thread, because it was already reported.
 void expect_error() noexcept;
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,4 +1,4 @@
-// What the checker says: the kinds of problems, and their form as text and JSON. No torch.
+// The kinds of problems that the checker reports, and their formats as text and JSON. No torch.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ enum class Kind {
   wrong_device,       ///< use of a tensor on the wrong device
   not_synchronized,   ///< the host uses pinned memory before a copy has ended
   unordered_streams,  ///< use on two streams that nothing orders
-  freed_in_use,       ///< memory given back while work may use it
+  freed_in_use,       ///< memory freed while work may still use it
   memory_limit,       ///< more memory than the device has
   other_accelerator,  ///< the program names another accelerator's device
 };
 
-/// "unordered_streams": stable, for programs.
+/// A stable name for programs, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
-/// "use on two streams without an order": for people.
+/// A title for people, such as "use on two streams that nothing orders".
 const char* title(Kind kind) noexcept;
-/// What to do about it: one sentence.
+/// How to fix it, in one sentence.
 const char* remedy(Kind kind) noexcept;
 
-/// One side of a problem: what was done, where, to what.
+/// One side of a problem: the op, its stream and its tensor.
 struct Part {
-  std::string op;      ///< "aten::mm"; "host code" where no op runs
-  std::string stream;  ///< "stream 3 of sim:0"; empty where none takes part
-  std::string shape;   ///< "float32 [8, 64]"; empty where there is no tensor
+  std::string op;      ///< "aten::mm"; "host code" outside of ops
+  std::string stream;  ///< "stream 3 of sim:0"; empty if there is none
+  std::string shape;   ///< "float32 [8, 64]"; empty if there is no tensor
   std::vector<std::string> stack = {};
 };
 
@@ -36,7 +36,7 @@ struct Problem {
   Kind kind = Kind::host_access;
   std::string what;  ///< one sentence
   Part now;
-  Part before = {};  ///< the other side; without an op where there is none
+  Part before = {};  ///< the other side; its op is empty if there is none
   std::size_t place =
       0;  ///< place in the program; the same place, ops and streams mean the same problem
   std::uint64_t seen = 1;  ///< number of occurrences

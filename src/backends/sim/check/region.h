@@ -1,4 +1,4 @@
-// Which bytes a piece of work touches. No torch.
+// The bytes that a piece of work touches. No torch.
 #pragma once
 
 #include <array>
@@ -8,32 +8,32 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Bytes of one tensor: all of [low, high) when dense, else the items that sizes and strides name
-/// from `low` on.
+/// Bytes of one tensor: all of [low, high) if dense, otherwise the items that sizes and strides
+/// select from `low` on.
 struct Region {
   static constexpr int kMaxDims = 6;
 
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   std::uint32_t item = 1;  ///< bytes of an item
-  std::uint8_t dims =
-      0;  ///< entries of `sizes`; tensors of more dimensions have none and count as dense
+  std::uint8_t dims = 0;   ///< number of entries in `sizes`; tensors with more dimensions than
+                           ///< kMaxDims have none and count as dense
   bool dense = true;
-  const char* type = "";  ///< "float32"; lives for ever
+  const char* type = "";  ///< "float32"; never freed
   std::array<std::int64_t, kMaxDims> sizes{};
   std::array<std::int64_t, kMaxDims> strides{};  ///< in items
 };
 
-/// True when a byte is in both. Exact but for tensors of very many separate pieces, which overlap
-/// where their ends do.
+/// True if a byte is in both regions. Exact, except that tensors with very many separate pieces
+/// overlap if their ranges [low, high) do.
 bool overlap(const Region& a, const Region& b);
 
-/// True when `outer` surely has all bytes of `inner`.
+/// True if `outer` certainly contains all bytes of `inner`.
 inline bool covers(const Region& outer, const Region& inner) noexcept {
   return outer.dense && outer.low <= inner.low && inner.high <= outer.high;
 }
 
-/// "float32 [8, 64]", or "4096 bytes" for memory that is no tensor.
+/// "float32 [8, 64]", or "4096 bytes" for memory that is not a tensor.
 std::string shape_text(const Region& region);
 
 }  // namespace anyaccel::backends::sim::checking

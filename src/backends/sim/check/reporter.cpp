@@ -131,8 +131,8 @@ void Reporter::finish() {
   write_all(STDERR_FILENO, "anyaccel: sim check: " + std::to_string(problems_.size()) +
                                (problems_.size() == 1 ? " problem" : " problems") + ", seen " +
                                std::to_string(seen) + (seen == 1 ? " time" : " times") +
-                               (left_out_ != 0 ? ", more were left out" : "") +
-                               "; each is above\n");
+                               (left_out_ != 0 ? "; further problems were omitted" : "") +
+                               "; see the reports above\n");
 }
 
 void Reporter::write_file() const {

@@ -1,5 +1,4 @@
-// Where problems go: standard error, a JSON file, and, when asked for, the end of the program. No
-// torch.
+// Writes problems to standard error and a JSON file, and ends the program if requested. No torch.
 #pragma once
 
 #include <sys/types.h>

@@ -28,7 +28,7 @@ std::string demangled(const char* name) {
   char* text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   std::string result = status == 0 && text != nullptr ? text : name;
   std::free(text);
-  // Names of templates run over pages.
+  // Names of templates can be very long.
   if (result.size() > kLongestName) result = result.substr(0, kLongestName) + "...";
   return result;
 }
@@ -44,12 +44,13 @@ std::string in_hex(std::uintptr_t value) {
   return text;
 }
 
-/// Libraries that come without names for their inner functions; frames there tell nothing.
+/// Libraries without symbols for their internal functions, so that their frames are not
+/// informative.
 bool is_torch(const char* file) {
   return std::strncmp(file, "libtorch", 8) == 0 || std::strncmp(file, "libc10", 6) == 0;
 }
 
-/// Empty for a frame that tells nothing.
+/// Returns an empty string for a frame that is not informative.
 std::string frame_text(void* address, const Dl_info& info, bool of_program) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
@@ -63,7 +64,8 @@ std::string frame_text(void* address, const Dl_info& info, bool of_program) {
   return demangled(symbol.name.c_str()) + " + " + in_hex(at - base - symbol.start) + place;
 }
 
-/// Where the program itself is loaded: its path may be a relative one of another folder.
+/// The program's load address. Its path is not suitable, because it may be relative to an earlier
+/// working directory.
 void* program_base() {
   static void* const base = [] {
     Dl_info info{};
@@ -73,8 +75,8 @@ void* program_base() {
   return base;
 }
 
-/// What Python's faulthandler prints, by the function that it uses itself: it needs no lock and
-/// takes no memory.
+/// Returns the text that Python's faulthandler prints, from the same function, which takes no lock
+/// and allocates no memory.
 std::vector<std::string> python_stack() {
   using Dump = void (*)(int, void*);
   using State = void* (*)();
@@ -121,7 +123,8 @@ std::vector<std::string> stack_text(const Stack& stack) {
   auto lines = stack.interpreter;
   Dl_info own{};
   ::dladdr(reinterpret_cast<void*>(&capture_frames), &own);
-  // Linked into the program itself, ours cannot be told from the program's.
+  // If the simulator is linked into the program, its frames cannot be distinguished from the
+  // program's.
   bool outside = own.dli_fbase == program_base();
   std::size_t number = 0;
   for (void* address : stack.frames) {

@@ -1,4 +1,5 @@
-// Call stacks: addresses now, names when a report needs them. No torch.
+// Call stacks. Addresses are captured first; names are looked up only when a report needs them. No
+// torch.
 #pragma once
 
 #include <string>
@@ -8,21 +9,22 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// The calling thread's, without this function.
+/// The calling thread's stack, without this function.
 Frames capture_frames();
 
 struct Stack {
   Frames frames;
-  std::vector<std::string> interpreter;  ///< in Python programs: Python's own, as text
+  std::vector<std::string> interpreter;  ///< in Python programs: Python's stack, as text
 };
 
 Stack capture_stack();
 
-/// The same for the same place in a program. Takes microseconds; names take milliseconds.
+/// A hash that is the same for the same place in a program. Takes microseconds, whereas names take
+/// milliseconds.
 std::size_t place(const Stack& stack);
 
-/// "#0 function + 0x1f (library)" for each, from the first frame outside of the simulator on, at
-/// most 40; the interpreter's first.
+/// One line per frame: "#0 function + 0x1f (library)". The interpreter's frames come first, then at
+/// most 40 frames, from the first one outside of the simulator on.
 std::vector<std::string> stack_text(const Stack& stack);
 
 }  // namespace anyaccel::backends::sim::checking

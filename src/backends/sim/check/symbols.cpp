@@ -12,7 +12,7 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-/// A file in memory. All reads are checked against its end.
+/// A memory-mapped file. All reads are bounds-checked.
 class Mapped {
  public:
   explicit Mapped(const std::string& file) {
@@ -49,7 +49,8 @@ class Mapped {
   std::size_t size_ = 0;
 };
 
-/// What the loader adds to addresses in the file is counted from its first loaded page.
+/// The address in the file that corresponds to the loader's base address: that of the first loaded
+/// segment.
 std::uint64_t first_address(const Mapped& file, const Elf64_Ehdr& header) {
   const auto* parts = file.at<Elf64_Phdr>(header.e_phoff, header.e_phnum);
   for (int i = 0; parts != nullptr && i < header.e_phnum; ++i)

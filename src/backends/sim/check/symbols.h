@@ -1,5 +1,5 @@
-// Names of functions that a program keeps to itself: the dynamic linker does not know them, the
-// file's table does. No torch.
+// Finds names of functions that are not exported: the file's symbol table has them, the dynamic
+// linker does not. No torch.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace anyaccel::backends::sim::checking {
 
 struct Symbol {
-  std::string name;          ///< mangled; empty when the file tells none
-  std::uintptr_t start = 0;  ///< an address in the file, as `address` is
+  std::string name;          ///< mangled; empty if the file does not contain it
+  std::uintptr_t start = 0;  ///< address relative to the load address, like `address`
 };
 
-/// The function in the ELF file that `address` lies in, counted from where the file is loaded.
-/// Files without a table give nothing, as files that cannot be read do.
+/// The function in the ELF file that contains `address`, which is relative to the load address.
+/// Empty if the file has no symbol table or cannot be read.
 Symbol symbol_in_file(const std::string& file, std::uintptr_t address);
 
 }  // namespace anyaccel::backends::sim::checking

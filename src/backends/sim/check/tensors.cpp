@@ -6,7 +6,7 @@ namespace anyaccel::backends::sim::checking {
 
 namespace {
 
-/// Names as in Python: "float32". They live for ever.
+/// Names as in Python, such as "float32". They are never freed.
 const char* type_name(c10::ScalarType type) {
   static const auto* names = [] {
     auto* all = new std::vector<std::string>;

@@ -1,4 +1,4 @@
-// Tensors in the checker's terms.
+// Converts tensors to the checker's types.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -7,7 +7,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// Addresses are those of the tensor's memory, of device or host.
+/// The region of a tensor's memory, on the device or the host.
 Region region_of(const c10::TensorImpl& tensor);
 
 }  // namespace anyaccel::backends::sim::checking

@@ -1,6 +1,6 @@
-// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. For programs that
-// do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`, before `import
-// torch` where torch looks at the type while it starts.
+// libanyaccel_sim.so: opening it starts the simulator with the SIM_* variables. It is for programs
+// that do not call AnyAccel: `torch.ops.load_library(path)` or `ctypes.CDLL(path)`. Open it before
+// `import torch` if torch inspects the device type during the import.
 #include <cstdlib>
 #include <string>
 
@@ -10,8 +10,8 @@
 
 namespace {
 
-/// Why it did not start; empty when it did. An exception would end the process that opens the
-/// library.
+/// Returns why the simulator did not start; empty if it did. Does not throw, because an exception
+/// would end the process that opens the library.
 const std::string& failure() {
   static const std::string text = [] {
     try {
@@ -19,7 +19,7 @@ const std::string& failure() {
       return std::string();
     } catch (const std::exception& error) {
       anyaccel::log(anyaccel::LogLevel::error, error.what());
-      // `anyaccel sim run`: the program was to run on this and on nothing else.
+      // In `anyaccel sim run`, the program must not run without the simulator.
       if (std::getenv("ANYACCEL_SIM_LIBRARY") != nullptr) std::_Exit(1);
       return std::string(error.what());
     }
@@ -35,6 +35,6 @@ extern "C" {
 
 ANYACCEL_API const char* anyaccel_sim_failure();
 
-/// Null when the simulator runs, else why not.
+/// Null if the simulator runs, otherwise the reason.
 const char* anyaccel_sim_failure() { return failure().empty() ? nullptr : failure().c_str(); }
 }

@@ -65,7 +65,7 @@ TEST(SimCheckOptions, KernelsWithTheWrongAddressAreNamed) {
         launch_function(stream(0), "my_kernel", {}, [data] { *data = 1; });
         synchronize(stream(0));
       },
-      "my_kernel on the default stream of sim:0 uses an address");
+      "my_kernel on the default stream of sim:0 uses the tensor's address");
 }
 
 // Fails if anything is observed, which costs time, when checks are disabled.
