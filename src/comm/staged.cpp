@@ -77,8 +77,9 @@ StagedBackend::Operation StagedBackend::operation(const char* name, c10d::OpType
           .posts = {}};
 }
 
-c10::intrusive_ptr<StagedWork> StagedBackend::start(const Operation& operation) {
+c10::intrusive_ptr<StagedWork> StagedBackend::start(Operation& operation) {
   ++sequence_;
+  for (auto& output : operation.outputs) output = alias_of(output);
   auto work = c10::make_intrusive<StagedWork>(rank_, operation.type, operation.name,
                                               operation.outputs, operation.staging->devices());
   operation.staging->start();

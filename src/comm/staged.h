@@ -87,7 +87,7 @@ class StagedBackend final : public c10d::Backend {
                          Use use) const;
   WorkPtr run(Operation operation);
   WorkPtr run_beside(Operation operation);
-  c10::intrusive_ptr<StagedWork> start(const Operation& operation);
+  c10::intrusive_ptr<StagedWork> start(Operation& operation);
   WorkPtr post(const Post& post);
   std::exception_ptr explained(const char* name, std::exception_ptr error) const;
   const at::Tensor& only(const char* name, const Tensors& tensors) const;

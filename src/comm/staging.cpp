@@ -43,13 +43,20 @@ Channels::~Channels() {
 Staging::Staging(const char* where, std::shared_ptr<Channels> channels)
     : where_(where), accelerator_(get_accelerator()), channels_(std::move(channels)) {}
 
-at::Tensor Staging::add(const at::Tensor& tensor, Use use) {
-  const auto kind = tensor.device().type();
-  if (tensor.layout() != c10::kStrided)
+at::Tensor alias_of(const at::Tensor& tensor) {
+  const auto* const impl = tensor.unsafeGetTensorImpl();
+  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
+                                                  /*allow_tensor_metadata_change=*/true));
+}
+
+at::Tensor Staging::add(const at::Tensor& given, Use use) {
+  const auto kind = given.device().type();
+  if (given.layout() != c10::kStrided)
     throw Error(ErrorCode::invalid_argument, where_,
                 {.what = "the tensor is not dense",
-                 .got = c10::str(tensor.layout()),
+                 .got = c10::str(given.layout()),
                  .want = "a strided tensor"});
+  const auto tensor = alias_of(given);
   if (kind == c10::kCPU) {
     const bool direct = tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
     pairs_.push_back(

@@ -35,6 +35,11 @@ class Channels {
 
 enum class Use { read, write, read_and_write };
 
+/// Another tensor object over the same memory, with the same version counter. Threads must hold
+/// only such tensors: to release one that Python knows, a thread needs the GIL, which an ending
+/// interpreter does not hand out. The thread then aborts the process.
+at::Tensor alias_of(const at::Tensor& tensor);
+
 /// Call order: add() for each tensor, start(), wait_until_read() on another thread, the operation
 /// on the host tensors, finish().
 class Staging {
@@ -42,7 +47,7 @@ class Staging {
   /// `where` is the operation's name for messages.
   Staging(const char* where, std::shared_ptr<Channels> channels);
   /// Returns the host tensor for a tensor on the accelerator or the host. It is not filled yet. It
-  /// has the same shape and dtype, is contiguous, and is the tensor itself if possible. Throws
+  /// has the same shape and dtype, is contiguous, and is an alias of the tensor if possible. Throws
   /// `invalid_argument` for other devices and for sparse tensors.
   at::Tensor add(const at::Tensor& tensor, Use use);
   /// The same as a flat tensor of bytes. Operations that only move data then support every dtype.

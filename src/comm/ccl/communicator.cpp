@@ -13,6 +13,7 @@
 #include <cstring>
 #include <map>
 #include <thread>
+#include <utility>
 
 namespace anyaccel::ops::ccl_comm {
 
@@ -224,7 +225,12 @@ void Comm::run(const char* where, std::function<::ccl::event(const ::ccl::commun
     throw Error(ErrorCode::invalid_state, where,
                 {.what = "an earlier operation of this group failed",
                  .hint = "create the group again on all ranks, with a new address"});
-  std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)] { post(*ccl).wait(); });
+  std::packaged_task<void()> task([ccl = ccl_, post = std::move(post)]() mutable {
+    // Releases the operation's tensors before the caller is told that it has completed: the caller
+    // may end Python, and then no other thread can release a tensor of Python.
+    const auto operation = std::exchange(post, nullptr);
+    operation(*ccl).wait();
+  });
   auto done = task.get_future();
   {
     const std::lock_guard lock(mutex_);

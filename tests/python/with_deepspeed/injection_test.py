@@ -70,4 +70,4 @@ def test_what_deepspeed_cannot_do_is_said():
     got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")
     assert "BLOOM inference with DeepSpeed is no longer supported" in got["bloom"]
     assert "whose heads share keys; got 32 rows of queries and 16 of keys" in got["shared"] and "Error: " in got["shared"]
-    assert "got 3 behind 9, want one, or a new prompt" in got["behind"]
+    assert "got 3 tokens after 9, want one token, or a new prompt" in got["behind"]

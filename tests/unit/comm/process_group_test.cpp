@@ -3,6 +3,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
@@ -10,11 +11,13 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <numeric>
 #include <string>
 
 #include "anyaccel/accelerator.h"
 #include "anyaccel/comm.h"
+#include "anyaccel/ops/ccl_comm.h"
 #include "anyaccel/registry.h"
 #include "anyaccel/sdk/op_builder.h"
 #include "unit/comm/ranks_on_backends.h"
@@ -172,6 +175,32 @@ TEST_P(ProcessGroups, BegunSums) {
     }
     EXPECT_TRUE(Work().done());
     Work().wait();
+  });
+}
+
+// Fails if a thread of the staged backend holds a tensor object of the caller. To release one that
+// Python knows, it needs the GIL, and aborts the process if the interpreter is ending.
+TEST_P(ProcessGroups, ThreadsHoldNoTensorOfTheCaller) {
+  if (std::string(std::get<0>(GetParam())) == "cpu") GTEST_SKIP() << "torch's gloo serves the CPU";
+  ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
+    for (const auto& here : {accelerators, accelerators.device(at::kCPU)}) {
+      std::vector<at::Tensor> sum{of_rank(group.rank(), 100, here)};
+      const auto version = sum[0]._version();
+      const auto work = group.c10d_group()->allreduce(sum);
+      EXPECT_EQ(sum[0].use_count(), 1);
+      work->wait();
+      EXPECT_EQ(sum[0].use_count(), 1);
+      EXPECT_GE(sum[0]._version(), version);
+      std::vector<at::Tensor> message{of_rank(group.rank(), 6, here)};
+      const int last = group.size() - 1;
+      if (group.rank() == 0) group.c10d_group()->send(message, last, 3)->wait();
+      if (group.rank() == last) {
+        const auto receive = group.c10d_group()->recv(message, 0, 3);
+        EXPECT_EQ(message[0].use_count(), 1);
+        receive->wait();
+        expect_equal(message[0], of_rank(0, 6, here));
+      }
+    }
   });
 }
 
@@ -333,6 +362,28 @@ TEST_P(OneCcl, EveryCollective) {
          }
          group.barrier();
          if (rank == 0) test::wait_for_other_ranks();
+       }))
+    EXPECT_EQ(status, 0);
+}
+
+// Fails if oneCCL's thread still holds a tensor when a call returns: it would then release it while
+// Python ends, and abort the process.
+TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
+  if (!can_have_ccl()) GTEST_SKIP() << "the op CCLCommBuilder is not compatible here";
+  for (const auto status : test::in_processes(2, [](int rank) {
+         set_accelerator("cpu");
+         const auto file = std::filesystem::temp_directory_path() /
+                           ("anyaccel-ccl-" + std::string(std::getenv("MASTER_PORT")));
+         ops::CCLComm comm(c10::make_intrusive<c10d::FileStore>(file.string(), 2), rank, 2,
+                           std::chrono::seconds(100));
+         int held = 0;
+         for (int i = 0; i < 500; ++i) {
+           const auto x = at::full({4}, 1.0);
+           comm.all_reduce_(x);
+           held += x.use_count() != 1;
+         }
+         EXPECT_EQ(held, 0);
+         comm.barrier();
        }))
     EXPECT_EQ(status, 0);
 }
