@@ -19,10 +19,10 @@ struct Message {
   std::string content;
 };
 
-/// The chat template of a Hugging Face folder: Jinja2, of which the subset in
-/// docs/reference/training.md is known, with the text that transformers' apply_chat_template gives.
-/// A template can read nothing but its variables and the time, and one that loops for ever or makes
-/// too much text is stopped. Thread-safe once made.
+/// The chat template of a Hugging Face folder: the subset of Jinja2 in
+/// docs/reference/tokenizers.md, with the result of transformers' apply_chat_template. A template
+/// reads only its variables and the time, and its running time and output are limited. Thread-safe
+/// once made.
 class ANYACCEL_API ChatTemplate {
  public:
   /// Reads chat_template.jinja, or else what tokenizer_config.json says, and the special tokens'

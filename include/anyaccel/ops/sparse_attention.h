@@ -1,6 +1,6 @@
 // Block-sparse attention on host memory and (not run on hardware) on CUDA, with the layouts and
 // names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the blocks that
-// are there. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
+// are there. Link `anyaccel::ops`. docs/reference/ops-attention.md has the Python side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,7 +36,7 @@ class ANYACCEL_API SparsityConfig {
   std::int64_t block() const noexcept { return block_; }
 
  protected:
-  /// What the op is asked with; see its schema in docs/reference/ops.md.
+  /// What the op is asked with; see its schema in docs/reference/ops-attention.md.
   struct Request {
     const char* kind;
     bool different_layout_per_head = false;

@@ -1,5 +1,6 @@
 // BERT-style transformer layers on host memory, with the names and options of DeepSpeed's
-// DeepSpeedTransformerLayer. Link `anyaccel::ops`. docs/reference/ops.md has the Python side.
+// DeepSpeedTransformerLayer. Link `anyaccel::ops`. docs/reference/ops-attention.md has the Python
+// side.
 #pragma once
 
 #include <ATen/core/Tensor.h>
