@@ -20,7 +20,7 @@ struct Message {
 };
 
 /// The chat template of a Hugging Face folder. It supports the subset of Jinja2 that
-/// docs/reference/training.md describes, and renders the same text as transformers'
+/// docs/reference/tokenizers.md describes, and renders the same text as transformers'
 /// apply_chat_template.
 ///
 /// A template can access only its variables and the current time. A template that runs too long or

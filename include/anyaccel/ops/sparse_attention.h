@@ -1,6 +1,7 @@
 // Block-sparse attention in host memory and on CUDA (not run on hardware), with the layouts and
 // names of DeepSpeed's deepspeed.ops.sparse_attention. Time and memory grow with the number of
-// blocks in the layout. Link `anyaccel::ops`. docs/reference/ops.md describes the Python interface.
+// blocks in the layout. Link `anyaccel::ops`. docs/reference/ops-attention.md describes the Python
+// interface.
 //
 //     ops::SparseSelfAttention attention(std::make_shared<ops::BigBirdSparsityConfig>(heads));
 //     const at::Tensor out = attention.forward(q, k, v);  // [batch, heads, length, head dim]
@@ -46,7 +47,7 @@ class ANYACCEL_API SparsityConfig {
   std::int64_t block() const noexcept { return block_; }
 
  protected:
-  /// Arguments of the op; see its schema in docs/reference/ops.md.
+  /// Arguments of the op; see its schema in docs/reference/ops-attention.md.
   struct Request {
     const char* kind;
     bool different_layout_per_head = false;

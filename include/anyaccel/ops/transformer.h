@@ -1,6 +1,6 @@
 // BERT-style transformer layers in host memory and on CUDA (not run on hardware), with the names
-// and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`. docs/reference/ops.md
-// describes the Python interface.
+// and options of DeepSpeed's DeepSpeedTransformerLayer. Link `anyaccel::ops`.
+// docs/reference/ops-attention.md describes the Python interface.
 //
 //     ops::TransformerLayer layer({.hidden_size = 768, .heads = 12});
 //     const at::Tensor out = layer.forward(hidden_states);  // [batch, length, 768]
