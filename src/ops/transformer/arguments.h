@@ -10,7 +10,7 @@ namespace anyaccel::ops {
 using at::Tensor;
 using OptionalTensor = std::optional<Tensor>;
 
-/// Arguments of the op in both directions. docs/reference/ops.md lists their shapes.
+/// Arguments of the op in both directions. docs/reference/ops-attention.md lists their shapes.
 struct TransformerArguments {
   const Tensor& input;
   const OptionalTensor& attention_mask;
