@@ -109,6 +109,16 @@ class Running(unittest.TestCase):
             self.assertEqual(status, 1, text + output)
             self.assertIn(words, output)
 
+    # Fails if commands run without the module that they need, or do not run although it is there.
+    def test_needs_a_module(self):
+        page = "```sh\ntrue\n```\n\n<!-- needs: MODULE -->\n```sh\nfalse\n```\n"
+        status, output = self.run_page(page.replace("MODULE", "no_such_module"))
+        self.assertEqual(status, 0, output)
+        self.assertIn("except what needs the module no_such_module", output)
+        status, output = self.run_page(page.replace("MODULE", "json"))
+        self.assertEqual(status, 1, output)
+        self.assertNotIn("needs the module", output)
+
     # Fails if an expected failure fails the page.
     def test_expected_exit_status(self):
         status, output = self.run_page("<!-- exit: 3 -->\n```sh\necho a; (exit 3)\n```\n<!-- output -->\n```text\na\n```\n")
