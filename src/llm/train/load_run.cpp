@@ -38,6 +38,12 @@ double required_number(const JsonReader& in, const char* key) {
 
 std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
+  if (!fs::exists(folder / "trainer_state.json"))
+    throw Error(ErrorCode::not_found, "train",
+                {.what = "there is no run to resume in the folder",
+                 .got = quoted_text(folder.string()),
+                 .want = "the folder of an earlier run",
+                 .hint = "omit --resume to start a run"});
   Json all = {{"run", read_json_object(folder / "trainer_state.json")},
               {"model", read_json_object(folder / "config.json")}};
   const fs::path tokenizer = folder / "tokenizer.json";

@@ -100,6 +100,15 @@ TEST(SaveRun, AResumedRunIsTheSameRun) {
   EXPECT_EQ(saved(), files);
 }
 
+// Fails if a folder without a run is an error about one of its files.
+TEST(SaveRun, NothingToResume) {
+  const TemporaryFolder folder;
+  folder.write("text", "a text to train on");
+  TrainOptions options = tiny(folder, 8);
+  options.resume = true;
+  EXPECT_ERROR(Trainer(options).run(), not_found, "there is no run to resume in the folder");
+}
+
 // Fails if a process killed between the renames leaves a mixture that cannot be resumed, or
 // temporary files that are never removed.
 TEST(SaveRun, AKillBetweenRenamesLeavesOneCheckpoint) {
