@@ -22,20 +22,12 @@ struct MemoryStat {
 /// Counters of one device's allocator.
 struct MemoryStats {
   MemoryStat allocated_bytes;  ///< bytes of live tensors
-<<<<<<< HEAD
-  MemoryStat reserved_bytes;   ///< bytes that the allocator holds from the driver; where nothing is
-                               ///< cached, the same as allocated
-  MemoryStat allocation_count;         ///< live allocations
-  std::int64_t num_alloc_retries = 0;  ///< allocations that needed the cache to be released first
-  std::int64_t num_ooms = 0;           ///< allocations that failed
-=======
   /// bytes held from the driver; equal to `allocated_bytes` if nothing is cached
   MemoryStat reserved_bytes;
   MemoryStat allocation_count;  ///< number of live allocations
   /// allocations that succeeded only after the cache was freed
   std::int64_t num_alloc_retries = 0;
   std::int64_t num_ooms = 0;  ///< allocations that failed
->>>>>>> w-include
 };
 
 /// Result of `Accelerator::memory_stats()`: torch's keys ("allocated_bytes.all.current", ...) and,

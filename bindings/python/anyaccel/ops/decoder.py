@@ -25,11 +25,7 @@ class Activation(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-<<<<<<< HEAD
-    """The computation of a call.
-=======
     """Part of the layers that a call computes.
->>>>>>> w-include
 
     Ranks that split a layer and all-reduce outside of the op compute half a layer per call.
     """
