@@ -33,9 +33,10 @@ def picture(result):
     scale = WIDTH / math.log(highest / lowest)
     x = lambda value: LEFT + scale * math.log(value / lowest)
     height = TOP + ROW * len(rows) + 12
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + RIGHT} {height}" role="img" aria-labelledby="title" '
+    name = result["name"]
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + RIGHT} {height}" role="img" aria-labelledby="{name}-title" '
            'color="#7d8794" fill="currentColor" font-family="system-ui, sans-serif" font-size="11.5">',
-           f'<title id="title">{escape(result["title"])}: targets relative to their limits</title>']
+           f'<title id="{name}-title">{escape(result["title"])}: targets relative to their limits</title>']
     for tick in TICKS:
         if lowest <= tick <= highest:
             width = 1.6 if tick == 1 else 0.6

@@ -38,6 +38,18 @@ class CheckDocs(unittest.TestCase):
         status, output = self.run_tool({})
         self.assertEqual(status, 0, output)
 
+    # Fails if a link to a heading that does not exist passes, or one to a heading with code or twice used fails.
+    def test_headings(self):
+        page = {"docs/a.md": "# A page\n\n## Use `x()` and y\n\n## Use `x()` and y\n\n```sh\n# not a heading\n```\n"}
+        for anchor in ("a-page", "use-x-and-y", "use-x-and-y-1"):
+            self.assertEqual(self.run_tool({**page, "docs/b.md": f"[a](a.md#{anchor})\n"})[0], 0, anchor)
+        for anchor in ("other", "not-a-heading", "use-x-and-y-2"):
+            status, output = self.run_tool({**page, "docs/b.md": f"[a](a.md#{anchor})\n"})
+            self.assertEqual(status, 1)
+            self.assertIn(f"docs/b.md: broken link: a.md#{anchor}: the page has no such heading", output)
+        self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#b)\n"})[0], 0)
+        self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#c)\n"})[0], 1)
+
     # Fails if the README's program may differ from the one that is built.
     def test_code_block_differs_from_its_file(self):
         self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "differs from examples/a/main.cpp")

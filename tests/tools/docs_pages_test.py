@@ -50,6 +50,14 @@ class Pages(unittest.TestCase):
         self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
         self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
 
+    # Fails if readers do not see which file a block is, or that it is output.
+    def test_titles(self):
+        text = "a\n\n<!-- file: a.py -->\n```python\nx\n```\n\n<!-- output, numbers vary -->\n```text\n1\n```\n\nb\n\n```sh\nls\n```\n"
+        page = self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"]
+        self.assertIn('```python title="a.py"\nx\n', page)
+        self.assertIn('```text title="Output"\n1\n', page)
+        self.assertIn("```sh\nls\n", page)
+
     # Fails if a list after a paragraph is shown as a part of it.
     def test_lists(self):
         self.assertEqual(separate_lists("a\n- b\n- c\n  d\n- e\n"), "a\n\n- b\n- c\n  d\n- e\n")

@@ -10,6 +10,9 @@ import re
 FENCE = re.compile(r"^(\s*)(```+|~~~+)")
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+\.svg)\)")
+# Comments before a code block (tools/check_examples) that readers should see.
+FILE_COMMENT = re.compile(r"<!-- file: (\S+) -->\n+(\s*)$")
+OUTPUT_COMMENT = re.compile(r"<!-- output(?:, numbers vary| varies)? -->\n+(\s*)$")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".cu": "cpp", ".py": "python", ".pyi": "python", ".cmake": "cmake", ".toml": "toml"}
 
 
@@ -40,6 +43,19 @@ def separate_lists(prose):
     return "\n".join(out)
 
 
+def title_after(prose):
+    """The title of a code block that follows this prose: the name of a file, or "Output"."""
+    file = FILE_COMMENT.search(prose)
+    return file.group(1) if file else "Output" if OUTPUT_COMMENT.search(prose) else ""
+
+
+def with_title(code, title):
+    """A fenced code block with a title, unless it has options already."""
+    if not title or not re.match(r"\s*`{3,}\w+\n", code):
+        return code
+    return code.replace("\n", f' title="{title}"\n', 1)
+
+
 class Tree:
     """Pages for the site, by their path there. `root` is the source tree."""
 
@@ -65,9 +81,12 @@ class Tree:
         text = (self.root / source).read_text()
         if not source.endswith(".md"):
             return self.listing(source, text)
-        out = []
+        out, title = [], ""
         for is_code, part in split_code(text):
-            if not is_code:
+            if is_code:
+                part = with_title(part, title)
+            else:
+                title = title_after(part)
                 part = PICTURE.sub(lambda m: self.picture(source, m.group(2)), part)
                 part = LINK.sub(lambda m: m.group(1) + self.link(source, target, m.group(2)) + m.group(3), part)
                 part = separate_lists(part)
