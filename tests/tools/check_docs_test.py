@@ -38,7 +38,8 @@ class CheckDocs(unittest.TestCase):
         status, output = self.run_tool({})
         self.assertEqual(status, 0, output)
 
-    # Fails if a link to a heading that does not exist passes, or one to a heading with code or twice used fails.
+    # Fails if a link to a heading that does not exist passes, or one to a heading with code, or to
+    # the second of two equal headings, fails.
     def test_headings(self):
         page = {"docs/a.md": "# A page\n\n## Use `x()` and y\n\n## Use `x()` and y\n\n```sh\n# not a heading\n```\n"}
         for anchor in ("a-page", "use-x-and-y", "use-x-and-y-1"):

@@ -74,6 +74,13 @@ class Pages(unittest.TestCase):
             (self.root / f"cpp/{name}.md").write_text("")
         self.assertEqual(hooks.expand([{"R": ["x.md", {"C++": "cpp/"}]}], self.root), [{"R": ["x.md", {"C++": ["cpp/index.md", "cpp/a.md", "cpp/b.md"]}]}])
 
+    # Fails if generated pages come before guides in search results.
+    def test_search_order(self):
+        self.assertGreater(hooks.boost("how-to/a.md"), hooks.boost("reference/cli.md"))
+        self.assertGreater(hooks.boost("tutorials/a.md"), hooks.boost("reference/cli.md"))
+        for path in ("reference/cpp/a.md", "reference/python-api/a.md", "tree/src/README.md"):
+            self.assertLess(hooks.boost(path), hooks.boost("reference/cli.md"))
+
 
 class References(unittest.TestCase):
 

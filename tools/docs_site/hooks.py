@@ -1,4 +1,4 @@
-"""Hooks of MkDocs: a folder in the navigation of mkdocs.yml stands for its pages."""
+"""Hooks of MkDocs: a folder in the navigation of mkdocs.yml stands for its pages, and pages that teach come first in search results."""
 import pathlib
 
 
@@ -15,6 +15,19 @@ def expand(nav, folder):
                 entry = {title: [value + "index.md", *(value + name for name in names)]}
         out.append(entry)
     return out
+
+
+# Factors of the search ranking by folder; the first that matches counts.
+BOOSTS = {"tutorials/": 3, "how-to/": 3, "reference/cpp/": 0.5, "reference/python-api/": 0.5, "tree/": 0.3}
+
+
+def boost(path):
+    return next((factor for folder, factor in BOOSTS.items() if path.startswith(folder)), 1)
+
+
+def on_page_markdown(markdown, page, **_):
+    page.meta.setdefault("search", {"boost": boost(page.file.src_uri)})
+    return markdown
 
 
 def on_config(config):
