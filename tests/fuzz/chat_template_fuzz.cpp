@@ -1,12 +1,14 @@
 // A chat template is parsed or rejected with a typed error. Rendering a parsed template gives a
 // text or a typed error, within its limits.
 // sources: text/chat/access.cpp text/chat/calculate.cpp text/chat/compare.cpp text/chat/errors.cpp
-// text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp text/chat/functions.cpp
-// text/chat/interpreter.cpp text/chat/letters.cpp text/chat/lexer.cpp text/chat/literal.cpp
-// text/chat/methods.cpp text/chat/parse_expressions.cpp text/chat/parse_statements.cpp
-// text/chat/print.cpp text/chat/strings.cpp text/chat/tests.cpp text/chat/value.cpp
-// text/chat/value_json.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp
-// base/untrusted_text.cpp libraries: icuuc
+// sources: text/chat/evaluate.cpp text/chat/filters.cpp text/chat/filters_lists.cpp
+// sources: text/chat/functions.cpp text/chat/interpreter.cpp text/chat/letters.cpp
+// sources: text/chat/lexer.cpp text/chat/literal.cpp text/chat/methods.cpp
+// sources: text/chat/parse_expressions.cpp text/chat/parse_statements.cpp text/chat/print.cpp
+// sources: text/chat/strings.cpp text/chat/tests.cpp text/chat/value.cpp text/chat/value_json.cpp
+// sources: text/tokenizer/utf8.cpp text/json.cpp base/file.cpp base/error.cpp
+// sources: base/untrusted_text.cpp
+// libraries: icuuc
 #include "text/chat/interpreter.h"
 #include "text/chat/parser.h"
 #include "text/chat/value_json.h"

@@ -1,8 +1,10 @@
 // Input: an index and, after a zero byte, the header of its only shard. Tensors are returned with
 // the requested type and shape, or rejected with a typed error that names a file.
 // sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp text/json.cpp
-// llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
-// base/untrusted_text.cpp torch options: -timeout=10 -rss_limit_mb=1024
+// sources: llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
+// sources: base/untrusted_text.cpp
+// torch
+// options: -timeout=10 -rss_limit_mb=1024
 #include "llm/checkpoint/checkpoint.h"
 
 #include <array>

@@ -1,8 +1,10 @@
 // A config.json is read or rejected with a typed error.
 // sources: llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp
-// llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp
-// llm/checkpoint/stored_config.cpp text/json.cpp base/file.cpp base/error.cpp
-// base/untrusted_text.cpp base/file_group.cpp base/log.cpp base/env.cpp base/fork_safe.cpp torch
+// sources: llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp
+// sources: llm/checkpoint/rope_config.cpp llm/checkpoint/stored_config.cpp text/json.cpp
+// sources: base/file.cpp base/error.cpp base/untrusted_text.cpp base/file_group.cpp base/log.cpp
+// sources: base/env.cpp base/fork_safe.cpp
+// torch
 #include "anyaccel/llm/config.h"
 
 #include "anyaccel/error.h"

@@ -1,6 +1,6 @@
 // A file of variables is read or rejected, and variables that were read round-trip.
 // sources: launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp base/env.cpp
-// base/file.cpp
+// sources: base/file.cpp
 #include "launch/environment_file.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The words of a job that an agent reads from its environment are read or rejected, and round-trip.
 // sources: launch/foreign_options.cpp base/nearest_name.cpp launch/rank_agent.cpp launch/hosts.cpp
-// launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp
-// base/env.cpp base/file.cpp
+// sources: launch/options.cpp launch/environment_file.cpp base/error.cpp base/untrusted_text.cpp
+// sources: base/env.cpp base/file.cpp
 #include <cstdint>
 #include <cstdlib>
 #include <string>

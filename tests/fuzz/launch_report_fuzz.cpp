@@ -1,7 +1,7 @@
 // Reports of failures are removed from a text wherever the reads of a pipe split it, and nothing
 // else is.
 // sources: launch/line_interleaver.cpp launch/terminal.cpp launch/output.cpp base/log.cpp
-// base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
+// sources: base/error.cpp base/untrusted_text.cpp base/env.cpp base/fork_safe.cpp
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

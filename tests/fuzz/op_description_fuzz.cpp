@@ -1,7 +1,7 @@
 // A description is read, or rejected with a typed error. Accepted paths stay below the op's folder,
 // and accepted flags name no file.
 // sources: build/description.cpp build/flags.cpp build/host_flags.cpp build/nvcc_flags.cpp
-// base/file.cpp base/untrusted_text.cpp base/error.cpp
+// sources: base/file.cpp base/untrusted_text.cpp base/error.cpp
 #include "build/description.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A plugin's text file is read or rejected with a typed error, and the probe that it describes can
 // run.
 // sources: base/plugin/plugin_file.cpp base/device_files.cpp base/file.cpp base/env.cpp
-// base/error.cpp base/untrusted_text.cpp
+// sources: base/error.cpp base/untrusted_text.cpp
 #include "base/plugin/plugin_file.h"
 
 #include <cstdint>

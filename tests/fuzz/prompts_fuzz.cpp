@@ -1,7 +1,8 @@
 // A file of prompts, and the same bytes as --prompt-ids: read, or rejected with a typed error or
 // per line.
 // sources: cli/commands/generate/prompts.cpp cli/commands/input_lines.cpp base/file.cpp
-// base/error.cpp base/untrusted_text.cpp options: -timeout=5 -rss_limit_mb=512
+// sources: base/error.cpp base/untrusted_text.cpp
+// options: -timeout=5 -rss_limit_mb=512
 #include "cli/commands/generate/prompts.h"
 
 #include "anyaccel/error.h"

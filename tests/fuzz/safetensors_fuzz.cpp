@@ -1,7 +1,8 @@
 // A safetensors file is read or rejected with a typed error, and all values that were read are
 // within the file.
 // sources: llm/checkpoint/safetensors.cpp text/json.cpp llm/support/mapped_file.cpp base/file.cpp
-// base/error.cpp base/untrusted_text.cpp torch
+// sources: base/error.cpp base/untrusted_text.cpp
+// torch
 #include "llm/checkpoint/safetensors.h"
 
 #include <numeric>

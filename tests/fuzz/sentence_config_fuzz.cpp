@@ -1,10 +1,11 @@
 // The files next to an encoder's weights are read or rejected with a typed error. The same bytes
 // serve as config.json and as each of sentence-transformers' files.
 // sources: llm/checkpoint/activation.cpp llm/embed/bert_config.cpp llm/embed/sentence_config.cpp
-// llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp
-// llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp
-// llm/checkpoint/stored_config.cpp text/json.cpp base/file.cpp base/error.cpp
-// base/untrusted_text.cpp base/file_group.cpp base/log.cpp base/env.cpp base/fork_safe.cpp torch
+// sources: llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp
+// sources: llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp
+// sources: llm/checkpoint/stored_config.cpp text/json.cpp base/file.cpp base/error.cpp
+// sources: base/untrusted_text.cpp base/file_group.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
+// torch
 #include "llm/embed/sentence_config.h"
 
 #include "anyaccel/error.h"

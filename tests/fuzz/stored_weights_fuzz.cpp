@@ -2,12 +2,14 @@
 // A weight is returned with the requested shape, or rejected with a typed error that names a tensor
 // or a file.
 // sources: llm/quantize/stored_weights.cpp llm/quantize/pack.cpp llm/model/names.cpp
-// llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp llm/checkpoint/stored_config.cpp
-// llm/checkpoint/activation.cpp llm/checkpoint/config.cpp llm/checkpoint/config_check.cpp
-// llm/checkpoint/families.cpp llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp
-// text/json.cpp llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
-// base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp torch options: -timeout=10
-// -rss_limit_mb=1024
+// sources: llm/checkpoint/checkpoint.cpp llm/checkpoint/safetensors.cpp
+// sources: llm/checkpoint/stored_config.cpp llm/checkpoint/activation.cpp llm/checkpoint/config.cpp
+// sources: llm/checkpoint/config_check.cpp llm/checkpoint/families.cpp
+// sources: llm/checkpoint/families_learned.cpp llm/checkpoint/rope_config.cpp text/json.cpp
+// sources: llm/support/mapped_file.cpp base/file.cpp base/file_group.cpp base/error.cpp
+// sources: base/untrusted_text.cpp base/log.cpp base/env.cpp base/fork_safe.cpp
+// torch
+// options: -timeout=10 -rss_limit_mb=1024
 #include "llm/quantize/stored_weights.h"
 
 #include <array>

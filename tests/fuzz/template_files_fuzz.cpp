@@ -1,6 +1,8 @@
 // The same bytes as each file of a chat template: read, or rejected with a typed error.
 // sources: text/chat/template_files.cpp text/tokenizer/utf8.cpp text/json.cpp base/file.cpp
-// base/error.cpp base/untrusted_text.cpp libraries: icuuc options: -timeout=5 -rss_limit_mb=512
+// sources: base/error.cpp base/untrusted_text.cpp
+// libraries: icuuc
+// options: -timeout=5 -rss_limit_mb=512
 #include "text/chat/template_files.h"
 
 #include "anyaccel/error.h"

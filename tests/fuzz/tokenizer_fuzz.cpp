@@ -1,16 +1,18 @@
 // A tokenizer.json is read or rejected with a typed error. A tokenizer that was read encodes any
 // text, or names the byte that it lacks.
 // sources: text/tokenizer/added_tokens.cpp text/tokenizer/bert_normalizer.cpp
-// text/tokenizer/bpe.cpp text/tokenizer/byte_level.cpp text/tokenizer/byte_symbols.cpp
-// text/tokenizer/bytes.cpp text/tokenizer/decoders.cpp text/tokenizer/metaspace.cpp
-// text/tokenizer/model.cpp text/tokenizer/normal_form.cpp text/tokenizer/normalized_text.cpp
-// text/tokenizer/normalizers.cpp text/tokenizer/pattern.cpp text/tokenizer/pieces.cpp
-// text/tokenizer/post_processors.cpp text/tokenizer/pre_tokenizers.cpp
-// text/tokenizer/precompiled.cpp text/tokenizer/read.cpp text/tokenizer/regex.cpp
-// text/tokenizer/text_limit.cpp text/tokenizer/tokenizer.cpp text/tokenizer/unicode.cpp
-// text/tokenizer/unigram.cpp text/tokenizer/utf8.cpp text/tokenizer/vocabulary.cpp
-// text/tokenizer/aho_corasick.cpp text/tokenizer/word_piece.cpp text/json.cpp base/file.cpp
-// base/error.cpp base/untrusted_text.cpp libraries: onig icuuc
+// sources: text/tokenizer/bpe.cpp text/tokenizer/byte_level.cpp text/tokenizer/byte_symbols.cpp
+// sources: text/tokenizer/bytes.cpp text/tokenizer/decoders.cpp text/tokenizer/metaspace.cpp
+// sources: text/tokenizer/model.cpp text/tokenizer/normal_form.cpp
+// sources: text/tokenizer/normalized_text.cpp text/tokenizer/normalizers.cpp
+// sources: text/tokenizer/pattern.cpp text/tokenizer/pieces.cpp text/tokenizer/post_processors.cpp
+// sources: text/tokenizer/pre_tokenizers.cpp text/tokenizer/precompiled.cpp text/tokenizer/read.cpp
+// sources: text/tokenizer/regex.cpp text/tokenizer/text_limit.cpp text/tokenizer/tokenizer.cpp
+// sources: text/tokenizer/unicode.cpp text/tokenizer/unigram.cpp text/tokenizer/utf8.cpp
+// sources: text/tokenizer/vocabulary.cpp text/tokenizer/aho_corasick.cpp
+// sources: text/tokenizer/word_piece.cpp text/json.cpp base/file.cpp base/error.cpp
+// sources: base/untrusted_text.cpp
+// libraries: onig icuuc
 #include "anyaccel/llm/tokenizer.h"
 
 #include "anyaccel/error.h"

@@ -1,5 +1,7 @@
 #include "cli/commands/generate/prompts.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -24,9 +26,18 @@ void read_json_prompt(const std::string& line, Prompt& prompt) {
     if (text) {
       prompt.text = object["prompt"].get<std::string>();
     } else {
-      prompt.ids = object["prompt_ids"].get<std::vector<std::int64_t>>();
-      for (const auto& id : object["prompt_ids"])
-        if (!id.is_number_integer()) prompt.error = "\"prompt_ids\" is not a list of whole numbers";
+      // Not get<std::vector<std::int64_t>>(): converting a number beyond 64 bits is undefined.
+      const auto& ids_of_line = object["prompt_ids"];
+      const bool whole = ids_of_line.is_array() &&
+                         std::all_of(ids_of_line.begin(), ids_of_line.end(), [](const auto& id) {
+                           return id.is_number_integer() &&
+                                  !(id.is_number_unsigned() &&
+                                    id.template get<std::uint64_t>() > std::uint64_t{INT64_MAX});
+                         });
+      if (whole)
+        prompt.ids = ids_of_line.get<std::vector<std::int64_t>>();
+      else
+        prompt.error = "\"prompt_ids\" is not a list of whole numbers";
     }
   } catch (const nlohmann::json::exception&) {
     prompt.error =
