@@ -102,13 +102,13 @@ class Generate(SmallModelTest):
     def test_bad_prompts(self):
         # Fails if one invalid line loses other results, is not reported by its number, or counts as
         # success.
-        bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', "x" * 200]
+        bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', '{"prompt_ids": [36666666666666666666666666]}', "x" * 200]
         path = self.prompts("\n".join(["line 7", *bad, "line 8"]))
         done = self.generate(f"--prompts {path} --json -n 3", 1)
         got = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual([one["line"] for one in got if "error" in one], list(range(2, 9)))
-        self.assertEqual([one["line"] for one in got if one.get("new_tokens") == 3], [1, 9])
-        for number in range(2, 9):
+        self.assertEqual([one["line"] for one in got if "error" in one], list(range(2, 10)))
+        self.assertEqual([one["line"] for one in got if one.get("new_tokens") == 3], [1, 10])
+        for number in range(2, 10):
             self.assertIn(f"{path}, line {number}: ", done.stderr)
         self.assertIn("no/file", self.generate("--prompts no/file", 1).stderr)
         self.assertIn("--self-check", self.generate(f"--prompts {path} --self-check", 2).stderr)
