@@ -371,7 +371,8 @@ TEST_F(ServiceTest, HungCompilerIsATimeout) {
   const ScopedEnv limit("ANYACCEL_OP_BUILD_TIMEOUT", "1");
   const auto begin = std::chrono::steady_clock::now();
   fake.write("hangs", "");
-  EXPECT_ERROR(fake.load(), timeout, "ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: asking ");
+  EXPECT_ERROR(fake.load(), timeout,
+               "ANYACCEL_OP_BUILD_TIMEOUT=1 seconds: checking the version of ");
   EXPECT_THAT(check(fake.op(), fake.settings).reason,
               testing::HasSubstr("ANYACCEL_OP_BUILD_TIMEOUT=1"));
   fs::remove(fake.path("hangs"));

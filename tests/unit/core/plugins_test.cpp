@@ -90,7 +90,7 @@ TEST_F(PluginsTest, StaysClosedWhenAnotherIsNamed) {
   const ScopedEnv named("DS_ACCELERATOR", "cpu");
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_FALSE(opened());
-  EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR names cpu"));
+  EXPECT_THAT(verdict(detection()).reason, HasSubstr("DS_ACCELERATOR is cpu"));
   // Selecting it by name opens it.
   set_accelerator(kName);
   EXPECT_EQ(get_accelerator().name(), kName);

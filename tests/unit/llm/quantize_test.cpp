@@ -362,7 +362,7 @@ TEST_F(Quantize, Refusals) {
   EXPECT_ERROR(load(5), invalid_argument,
                "unsupported number of bits for weights; got 5, want 4 or 8");
   EXPECT_ERROR(load(4, 48), invalid_argument, "a multiple of 32");
-  EXPECT_ERROR(load(8).save(folder_.path()), unsupported, "integers");
+  EXPECT_ERROR(load(8).save(folder_.path()), unsupported, "cannot save quantized weights");
 }
 
 }  // namespace
