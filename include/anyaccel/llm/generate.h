@@ -129,9 +129,9 @@ struct BatchResult {
   std::optional<Error> error;
 };
 
-/// Generate text after each of several prompts, with up to `batch_size` of them in each pass of the
-/// model. When one ends, the next one begins. With `batch_size` 1, or with speculation, the prompts
-/// run one after the other, as with a Generator.
+/// Generate a continuation of each prompt, with up to `batch_size` prompts per forward pass. When
+/// one finishes, the next one takes its place. With `batch_size` 1, or with speculation, the
+/// prompts run one after the other, as with a Generator.
 ///
 /// `on_result`: receives the index and result of each prompt, in the order of the prompts. `stop`:
 /// if it requests a stop, prompts in progress end as `interrupted`, and prompts that have not begun

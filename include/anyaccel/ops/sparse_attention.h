@@ -184,7 +184,7 @@ struct SparseAttentionMasks {
   at::Tensor attn_mask;         ///< expands to [length, length]
   /// "add": add key_padding_mask to the scores. "mul": hide keys where it is 0.
   std::string key_padding_mask_mode = "add";
-  /// "add" or "mul", in the same way for attn_mask.
+  /// How attn_mask is applied: "add" or "mul", as for key_padding_mask_mode.
   std::string attn_mask_mode = "mul";
 };
 

@@ -114,7 +114,7 @@ CommunicationChoice choose() {
     log_once(LogLevel::warning, "ANYACCEL_CCL",
              "ANYACCEL_CCL=" + mode + " is ignored; expected auto or off");
   const auto* const op = own_op(kBuilder);
-  if (op == nullptr) return gloo("this AnyAccel has no op for oneCCL");
+  if (op == nullptr) return gloo("this build of AnyAccel does not include the oneCCL op");
   const auto settings = own_settings();
   const auto prefix = build::prefix_of(op->description);
   const auto not_built = [&](const std::string& why) {

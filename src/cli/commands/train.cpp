@@ -221,7 +221,7 @@ void add_model_options(RunOptions& run) {
       "Context length in tokens", group);
   run.add(
       "--vocab-size", [](auto& o) -> auto& { return o.vocab_size; },
-      "Size of the vocabulary to learn; smaller if the data is short (257: bytes)", group);
+      "Maximum vocabulary size; short data gets fewer tokens (257: bytes only, no merges)", group);
   run.add(
       "--rope-theta", [](auto& o) -> auto& { return o.model.rope.theta; },
       "Base of the rotary position embedding", group);
@@ -291,8 +291,9 @@ void add_train(CLI::App& command, Context& context) {
                      "Training time in minutes; with --steps, whichever ends first (default: one "
                      "minute and --min-steps)");
   command
-      .add_option("--min-steps", o.min_steps,
-                  "Minimum number of steps without --steps and --minutes, in at most three minutes")
+      .add_option(
+          "--min-steps", o.min_steps,
+          "Minimum number of steps if neither --steps nor --minutes is given, within three minutes")
       ->capture_default_str();
   kept.add(
       "--seed", [](auto& options) -> auto& { return options.seed; },

@@ -274,7 +274,7 @@ int run_ops(std::span<const char* const> arguments) {
                            "Build ops; without names, all for the devices of this machine");
   auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
   auto* clean = add_action(*app, options, "clean",
-                           "Remove libraries that are not in use; without names, of all ops");
+                           "Remove the unused libraries of the given ops (default: all ops)");
   for (auto* command : {build, clean})
     command->add_option("NAME", options.names, "Ops or builders")->type_name("")->expected(0, -1);
   info->add_option("NAME", options.names, "Op or builder")->type_name("")->expected(1)->required();

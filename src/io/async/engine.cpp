@@ -20,18 +20,18 @@ void Request::check() const {
   if (error_ == ECANCELED)
     throw Error(ErrorCode::interrupted, "aio_handle", {.what = place + " was cancelled"});
   if (error_ < 0)
-    throw Error(
-        ErrorCode::io, "aio_handle",
-        {.what = place + " met the file's end", .want = std::to_string(job_.range.end) + " bytes"});
+    throw Error(ErrorCode::io, "aio_handle",
+                {.what = place + " reached the end of the file",
+                 .want = std::to_string(job_.range.end) + " bytes"});
   std::string hint;
   if (error_ == EFAULT)
     hint =
-        "give memory that stays, and synchronize first where a copy to or from this pinned memory "
-        "is on its way";
+        "pass memory that remains valid, and synchronize first if a copy to or from this pinned "
+        "memory is in flight";
   if (error_ == EAGAIN)
-    hint = "the system had no room for the request; try again when less is under way";
+    hint = "the system had no room for the request; retry when fewer requests are in flight";
   if (!why_.empty()) hint = why_;
-  if (error_ == ENOSPC) hint = "make room; what the range holds now is not known";
+  if (error_ == ENOSPC) hint = "free disk space; the content of the range is now undefined";
   throw Error(error_ == ENOMEM ? ErrorCode::out_of_memory : ErrorCode::io, "aio_handle",
               {.what = place + " failed", .got = std::strerror(error_), .hint = hint});
 }

@@ -105,8 +105,8 @@ class Pass {
                    rows.end - rows.begin, to, panel_outputs);
   }
 
-  /// Calls finish(row, column, count, values) with the products of each row and each panel of all
-  /// parts' outputs, biases added.
+  /// Calls finish(row, column, count, values) for each row and each panel of outputs of every part.
+  /// `values` includes the bias.
   template <typename Finish>
   void project(const Linear* parts, std::size_t count, const char* x, std::int64_t x_row,
                const Finish& finish) {

@@ -44,7 +44,7 @@ class StoredWeights {
   /// inputs of a group are not adjacent, if a group is not a multiple of 32, or for 8 bits with a
   /// zero point other than 128. Groups are smaller than in the file if the part ends within one.
   std::optional<IntegerFormat> form(const TensorPlan& part) const;
-  /// Returns the part in that format; zeros are always defined with 4 bits.
+  /// Returns the part in that format. For int4, the `zeros` tensor (zero points) is always defined.
   QuantizedMatrix integers(const TensorPlan& part) const;
 
  private:

@@ -1,4 +1,5 @@
-// Calls of attention with two biases, and their results in plain loops in double.
+// Test cases for attention with two biases, with reference results computed by plain loops in
+// double precision.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Folders with a small BERT encoder of random weights and a WordPiece tokenizer.
+// Writes folders with a small, randomly initialized BERT encoder and a WordPiece tokenizer.
 #pragma once
 
 #include <string>

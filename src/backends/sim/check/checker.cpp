@@ -286,7 +286,7 @@ bool Checker::on_fault(std::uintptr_t address, bool writes) {
                      "alias() when launching it";
     }
     if (!memory || !memory->live) {
-      problem.what += ", where there is no tensor any more";
+      problem.what += ", which no longer belongs to a tensor";
     } else if (memory->last) {
       problem.before = part(*memory->last);
       problem.now.stream = problem.before.stream;
