@@ -211,7 +211,8 @@ class Cut:
         self.assertIn("host2 cannot be reached by ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
-    # Fails if a job hangs because a host's network is down, or that host's ranks continue: A network failure does not close connections.
+    # Fails if a job hangs because a host's network is down, or that host's ranks continue: A
+    # network failure does not close connections.
     def test_cut_off(self):
         self.check_cut_off("", "trap '' TERM; sleep 1000")
 
