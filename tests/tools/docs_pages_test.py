@@ -74,6 +74,12 @@ class Pages(unittest.TestCase):
             (self.root / f"cpp/{name}.md").write_text("")
         self.assertEqual(hooks.expand([{"R": ["x.md", {"C++": "cpp/"}]}], self.root), [{"R": ["x.md", {"C++": ["cpp/index.md", "cpp/a.md", "cpp/b.md"]}]}])
 
+    # Fails if the options of a command's actions are missing, or other lists count as actions.
+    def test_actions(self):
+        text = "Usage: x\n\nOptions:\n  -h  Help\n\nSubcommands:\n  list    List ops\n  build   Build ops\n\nName  is not one\n"
+        self.assertEqual(generated.actions_of(text), ["list", "build"])
+        self.assertEqual(generated.actions_of("Positionals:\n  name  Name\n"), [])
+
     # Fails if generated pages come before guides in search results.
     def test_search_order(self):
         self.assertGreater(hooks.boost("how-to/a.md"), hooks.boost("reference/cli.md"))

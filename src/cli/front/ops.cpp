@@ -271,7 +271,7 @@ int run_ops(std::span<const char* const> arguments) {
   const auto* list =
       add_action(*app, options, "list", "List ops, and whether each is built or can be");
   auto* build = add_action(*app, options, "build",
-                           "Build ops; without names, all for the devices of this machine");
+                           "Build the given ops (default: all ops for this machine's devices)");
   auto* info = add_action(*app, options, "info", "Show what an op's library is built from");
   auto* clean = add_action(*app, options, "clean",
                            "Remove the unused libraries of the given ops (default: all ops)");
