@@ -1,4 +1,5 @@
 """`anyaccel launch` with those of MPI's launchers that are installed on this machine."""
+import collections
 import contextlib
 import glob
 import json
@@ -164,8 +165,11 @@ class Runner:
             lines = [line for line in result.stdout.splitlines() if line.startswith(f"[rank {rank}] ")]
             self.assertEqual(lines, [f"[rank {rank}] {i}" for i in range(1, 101)])
         result = self.run_line(self.launch + "sh -c 'yes $RANK | head -200000; yes $RANK | head -200000 >&2' | (sleep 0.5; cat)")
-        for text in (result.stdout, result.stderr):
-            self.assertEqual([text.count(letter) for letter in "012\n"], [200000, 200000, 200000, 600000])
+        # On a busy machine, srun adds messages of its own to standard error.
+        for text, extra in ((result.stdout, 0), (result.stderr, 20)):
+            lines = collections.Counter(text.splitlines())
+            self.assertEqual([lines[letter] for letter in "012"], [200000, 200000, 200000])
+            self.assertLessEqual(lines.total(), 600000 + extra)
         result = self.run_line(self.launch + "--log_level info --save_pid --enable_each_rank_log logs sh -c 'echo out $RANK; echo err $RANK >&2'")
         pid = re.search(r"(?m)^anyaccel: info: launch: launcher pid: ([0-9]+), kept in ", result.stderr)[1]
         self.assertEqual(result.stdout, "")
