@@ -12,7 +12,7 @@ struct ExecuteOptions {
 };
 
 /// Compiles and links `plan`, whose folder exists. Throws `build_failed` with the compiler's output
-/// and the command to repeat it, `io` if the disk is full, and `timeout`
+/// and the command to reproduce it, `io` if the disk is full, and `timeout`
 /// (ANYACCEL_OP_BUILD_TIMEOUT).
 void execute(const Plan& plan, const std::string& name, const ExecuteOptions& options);
 

@@ -42,7 +42,7 @@ def test_samples():
 
 # Fails if ops of the backward pass are not recorded.
 def test_backward():
-    w = torch.ones(8, 8, requires_grad=True)
+    w = torch.ones(8, 8, device=get_accelerator().current_device_name(), requires_grad=True)
     with MemoryTimeline() as timeline:
         loss = w.mm(w).sum()
         timeline.mark("backward")

@@ -62,8 +62,7 @@ class MemoryTimeline:
 
     A context manager, for one thread. Ops of other threads are not recorded, except those that
     autograd runs for this thread's backward passes. Memory that an op allocates and frees
-    internally is not visible. Recording costs some microseconds per op. A `torch.compile`d function
-    is not traced while a timeline is active.
+    internally is not visible. Use it with eager code: `torch.compile` is not tested.
     """
 
     def __init__(self, device_index: Optional[int] = None) -> None:
