@@ -17,6 +17,7 @@
 #include "anyaccel/comm.h"
 #include "base/untrusted_text.h"
 #include "comm/ccl_host.h"
+#include "comm/ddp_timer.h"
 #include "comm/dispatch.h"
 #include "comm/groups.h"
 #include "comm/staged.h"
@@ -92,6 +93,7 @@ std::vector<std::string> backend_names() {
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
                                                const c10::intrusive_ptr<c10d::Store>& store,
                                                const GroupOptions& options) {
+  register_ddp_timer(get_accelerator().device_type());
   BackendFactory factory;
   {
     auto& state = registry();

@@ -8,6 +8,7 @@ that torch reads, and its effect.
 
 import atexit
 import contextlib
+import functools
 import operator
 import os
 import sys
@@ -16,7 +17,7 @@ import warnings
 
 import torch
 
-from . import _native, _torch
+from . import _compile, _cuda_names, _native, _torch
 from .errors import Error
 from .stream import Event, Stream
 
@@ -34,13 +35,17 @@ def register(accelerator):
     name = accelerator.device_type()
     if name == "cpu":
         return
-    if name == _torch.SIMULATED or os.environ.get("SIM_STANDS_IN_FOR"):
+    simulated = name == _torch.SIMULATED or bool(os.environ.get("SIM_STANDS_IN_FOR"))
+    if simulated:
         atexit.register(_wait_for_devices, accelerator)
     present = getattr(torch, name, None)
     if present is not None:
         if os.environ.get("SIM_STANDS_IN_FOR") and not hasattr(present, "_anyaccel"):
             _replace(present, _make(name, accelerator))
             _allow_storages(name)
+            if name == "cuda":
+                _cuda_names.complete(present, accelerator)
+            _compile.register(name, present, simulated)
             if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
                 warnings.warn(f"torch was imported before the simulator could take the place of {name}, so torch.manual_seed() and "
                               f"random numbers on {name} fail; import anyaccel first, or run the program through "
@@ -48,7 +53,9 @@ def register(accelerator):
         return
     module = _make(name, accelerator)
     torch._register_device_module(name, module)
-    sys.modules[f"torch.{name}"] = module
+    for part in (module, module.random, module.amp):
+        sys.modules[part.__name__] = part
+    _compile.register(name, module, simulated)
     if torch._C._get_privateuse1_backend_name() == name:
         _add_tensor_methods()
     elif name not in _torch.SEEDED_BY_NAME:
@@ -64,12 +71,13 @@ def _wait_for_devices(accelerator):
 
 def _replace(present, ours):
     for key, value in vars(ours).items():
-        if not key.startswith("__"):
-            setattr(present, key, value)
-            # Submodules such as torch.cuda.random define the same functions again.
-            random = getattr(present, "random", None)
-            if isinstance(random, types.ModuleType) and hasattr(random, key):
-                setattr(random, key, value)
+        if key.startswith("__") or (isinstance(value, types.ModuleType) and hasattr(present, key)):
+            continue
+        setattr(present, key, value)
+        # Submodules such as torch.cuda.random define the same functions again.
+        random = getattr(present, "random", None)
+        if isinstance(random, types.ModuleType) and hasattr(random, key):
+            setattr(random, key, value)
 
 
 def _allow_storages(name):
@@ -212,7 +220,28 @@ def _make(name, accelerator):
         setattr(module, method, per_device(getattr(accelerator, method)))
     if name in _torch.SEEDED_BY_MANUAL_SEED:
         module.manual_seed = accelerator.manual_seed_all
+    module.random, module.amp = _make_random(name, module), _make_amp(name, module)
     return module
+
+
+def _make_random(name, module):
+    """Make the submodule `random`, which has the module's functions for random numbers."""
+    random = types.ModuleType(f"torch.{name}.random", f"Random numbers of {name} devices.")
+    for function in ("get_rng_state", "get_rng_state_all", "set_rng_state", "set_rng_state_all", "manual_seed", "manual_seed_all",
+                     "seed", "seed_all", "initial_seed"):
+        setattr(random, function, getattr(module, function))
+    return random
+
+
+def _make_amp(name, module):
+    """Make the submodule `amp`: torch.amp for this device type."""
+    amp = types.ModuleType(f"torch.{name}.amp", f"Automatic mixed precision on {name} devices.")
+    amp.autocast = functools.partial(torch.amp.autocast, name)
+    amp.GradScaler = functools.partial(torch.amp.GradScaler, name)
+    amp.custom_fwd = functools.partial(torch.amp.custom_fwd, device_type=name)
+    amp.custom_bwd = functools.partial(torch.amp.custom_bwd, device_type=name)
+    amp.get_amp_supported_dtype = module.get_amp_supported_dtype
+    return amp
 
 
 class _ProcessState:
@@ -267,4 +296,4 @@ def _add_tensor_methods():
     """Add tensor.<name>(), tensor.is_<name>, module.<name>() and similar methods, as torch does for
     a renamed PrivateUse1."""
     torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
-                                                         for_storage=False)
+                                                         for_storage=True)

@@ -10,9 +10,22 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
+/// Reports an allocation, or with negative bytes a deallocation, to torch's profiler.
+void report(void* address, std::int64_t bytes, const Device& device) {
+  if (!c10::memoryProfilingEnabled()) return;
+  const auto stats = device.memory->stats();
+  c10::reportMemoryUsageToProfiler(
+      address, bytes, static_cast<std::size_t>(stats.allocated_bytes[0].current),
+      static_cast<std::size_t>(stats.reserved_bytes[0].current), runtime().device(device.index));
+}
+
 void free_block(void* context) {
   auto* block = static_cast<Block*>(context);
-  block->stream->device().memory->free(block);
+  const auto& device = block->stream->device();
+  void* address = block->address;
+  const auto bytes = static_cast<std::int64_t>(block->size);
+  device.memory->free(block);
+  report(address, -bytes, device);
 }
 
 class CopyBytes final : public Task {
@@ -42,6 +55,7 @@ c10::DataPtr SimAllocator::allocate_on(int device, std::size_t bytes) {
   const auto torch_device = runtime().device(device);
   if (bytes == 0) return {nullptr, torch_device};
   auto* block = device_at(device).memory->allocate(bytes, current_stream(device));
+  report(block->address, static_cast<std::int64_t>(block->size), device_at(device));
   return {block->address, block, &free_block, torch_device};
 }
 

@@ -95,6 +95,16 @@ void put(torch::Library& library, const char* name, const char* overload = "") {
                torch::CppFunction::makeFromBoxedFunction<kernel>());
 }
 
+/// As on CUDA: the loss of float16 probabilities is often infinite.
+at::Tensor reject_binary_cross_entropy(const at::Tensor& /*input*/, const at::Tensor& /*target*/,
+                                       const std::optional<at::Tensor>& /*weight*/,
+                                       std::int64_t /*reduction*/) {
+  TORCH_CHECK(false,
+              "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to "
+              "autocast. Use binary_cross_entropy_with_logits or BCEWithLogitsLoss, or disable "
+              "autocast for this call.");
+}
+
 }  // namespace
 
 void register_autocast() {
@@ -114,6 +124,7 @@ void register_autocast() {
   AT_FORALL_FP32(ANYACCEL_FLOAT)
   AT_FORALL_FP32_SET_OPT_DTYPE(ANYACCEL_RESULT)
   AT_FORALL_PROMOTE(ANYACCEL_WIDEST)
+  library.impl("binary_cross_entropy", TORCH_FN(reject_binary_cross_entropy));
 #undef ANYACCEL_WIDEST
 #undef ANYACCEL_RESULT
 #undef ANYACCEL_FLOAT

@@ -36,6 +36,15 @@ std::vector<at::Tensor> flattened(c10::ArrayRef<c10::IValue> values,
   return tensors;
 }
 
+/// Throws if the host's kernel made a tensor that the device cannot hold.
+void check_layout(const OpInfo& info, const at::Tensor& value) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !value.defined() || value.layout() == c10::kStrided, "[sim] ", info.name,
+      " returned a tensor with the layout ", value.layout(),
+      ", but sparse tensors are not supported on the simulated device; use dense tensors, or "
+      "compute on the host");
+}
+
 /// A queued op. It holds addresses but no references, because memory is freed in stream order, as
 /// on a GPU.
 class OpTask final : public Task {
@@ -254,6 +263,7 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
       } else if (host[i].isTensor() || host[i].isTensorList()) {
         const auto to_device = [&](const at::Tensor& value) {
           if (!value.defined()) return value;
+          check_layout(info, value);
           auto tensor = allocate(call, geometry_of(value))[0];
           if (value.numel() != 0) alias(tensor).copy_(value);
           if (observer() != nullptr) tell(call, {}, {tensor});
@@ -276,7 +286,10 @@ void run_and_learn(const Call& call, Stack* stack, std::size_t arguments) {
   for (std::size_t i = 0; i < host.size(); ++i)
     if (info.returned[i] < 0) values.push_back(std::move(host[i]));
   const auto fresh_host = flattened(values, &geometry.lists);
-  for (const auto& value : fresh_host) geometry.tensors.push_back(geometry_of(value));
+  for (const auto& value : fresh_host) {
+    check_layout(info, value);
+    geometry.tensors.push_back(geometry_of(value));
+  }
   const auto fresh =
       allocate(call, c10::ArrayRef<TensorGeometry>(geometry.tensors).slice(results.size()));
   for (std::size_t i = 0; i < fresh.size(); ++i)

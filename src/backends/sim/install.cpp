@@ -109,9 +109,11 @@ void register_all() {
         .fallback(torch::CppFunction::makeFallthrough());
   register_memory_kernels();
   register_copy_kernels();
+  register_layouts();
   register_special_kernels();
   register_rnn_kernels();
   register_autocast();
+  register_profiler();
 }
 
 }  // namespace

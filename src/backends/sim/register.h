@@ -12,8 +12,11 @@ void register_hooks();
 void register_fallback();
 void register_memory_kernels();
 void register_copy_kernels();
+/// Before the special kernels, which give the rest of torch's ops their names.
+void register_layouts();
 void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
+void register_profiler();
 
 }  // namespace anyaccel::backends::sim

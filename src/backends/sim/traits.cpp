@@ -26,8 +26,8 @@ const sdk::Traits& traits() {
       .class_name = "SIM_Accelerator",
       .device_type = "sim",
       .communication_backend = "staged",  // torch's gloo only accepts host tensors
-      .compile_backend = "inductor",
-      .compile_backends = {"inductor", "aot_eager", "eager"},
+      .compile_backend = "aot_eager",  // inductor cannot generate code for the device
+      .compile_backends = {"aot_eager", "eager"},
       .priority = -2000,  // below the CPU, which is always available, so that only its name selects
                           // the simulator
       .visible_devices_envs = {},  // SIM_DEVICES sets the number of devices; none can be selected

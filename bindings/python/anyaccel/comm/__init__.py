@@ -34,6 +34,25 @@ def register(accelerator, names=None):
                 distributed.Backend.default_device_backend_map[accelerator.device_type()] = STAGED
             continue
         distributed.Backend.register_backend(name, _maker(name), devices=devices)
+    if accelerator.device_type() != "cpu":
+        _add_host_by_default(accelerator.device_type())
+
+
+def _add_host_by_default(device_type):
+    """Make init_process_group() without a backend also register gloo for host tensors."""
+    config = distributed.distributed_c10d.BackendConfig
+    if getattr(config, "_anyaccel_device_type", None) == device_type:
+        return
+    config._anyaccel_device_type = device_type
+    initialize = config.__init__
+
+    def with_host(self, backend):
+        initialize(self, backend)
+        undefined = str(backend) == distributed.Backend.UNDEFINED
+        if undefined and list(self.device_backend_map) == [device_type] and distributed.is_gloo_available():
+            self.device_backend_map = {"cpu": distributed.Backend("gloo"), **self.device_backend_map}
+
+    config.__init__ = with_host
 
 
 def _built_in():

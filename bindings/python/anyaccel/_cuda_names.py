@@ -1,0 +1,225 @@
+"""Completes torch.cuda where the simulator stands in for CUDA.
+
+In a torch without CUDA, functions of torch.cuda call functions of torch._C that do not exist, and
+its classes have base classes that cannot be instantiated. This module supplies both. Functions that
+the simulator cannot provide raise one line with their name.
+"""
+
+import itertools
+import math
+
+import torch
+
+# Compute capability of the simulated device: that of an A100, which has bfloat16 and no float8.
+CAPABILITY = (8, 0)
+
+# Numbers of pools that programs make. The simulator numbers the pools of captures from 1.
+_pools = itertools.count(1 << 32)
+
+# Functions of torch._C that have no meaning on a simulated device, with the public name.
+UNSUPPORTED = {
+    "_cuda_memorySnapshot": "memory_snapshot", "_cuda_setMemoryFraction": "set_per_process_memory_fraction",
+    "_cuda_getMemoryFraction": "get_per_process_memory_fraction", "_cuda_getCurrentBlasHandle": "current_blas_handle",
+    "_cuda_getCurrentSolverHandle": "current_solver_handle", "_cuda_set_sync_debug_mode": "set_sync_debug_mode",
+    "_cuda_sleep": "_sleep", "_cuda_cudaCachingAllocator_raw_alloc": "caching_allocator_alloc",
+    "_cuda_cudaCachingAllocator_raw_delete": "caching_allocator_delete", "_cuda_cudaCachingAllocator_enable": "caching_allocator_enable",
+    "_cuda_getStreamFromExternal": "get_stream_from_external"}
+
+
+def complete(cuda, accelerator):
+    """Complete the module torch.cuda, whose functions already use `accelerator`."""
+    _add_functions(accelerator)
+    _add_collectives()
+    _add_graphs(accelerator)
+    properties = cuda.get_device_properties
+    cuda.get_device_properties = lambda device=None: Properties(properties(device))
+    cuda.get_device_capability = lambda device=None: CAPABILITY
+    cuda.memory_stats_as_nested_dict = torch.cuda.memory.memory_stats_as_nested_dict
+    cuda.nvtx._nvtx = _Ranges(accelerator)
+
+
+class Properties:
+    """Properties of a simulated device under the names of torch.cuda.get_device_properties()."""
+
+    major, minor = CAPABILITY
+    warp_size = 32
+    max_threads_per_block = 1024
+    max_threads_per_multi_processor = 2048
+    regs_per_multiprocessor = 65536
+    shared_memory_per_block = 48 << 10
+    shared_memory_per_block_optin = shared_memory_per_multiprocessor = 163 << 10
+    L2_cache_size = 40 << 20
+    is_integrated = is_multi_gpu_board = 0
+    gcnArchName = "sm_80"
+
+    def __init__(self, simulated):
+        self._simulated = simulated
+
+    @property
+    def multi_processor_count(self):
+        return max(self._simulated.multi_processor_count, 1)
+
+    def __getattr__(self, name):
+        return getattr(self._simulated, name)
+
+    def __repr__(self):
+        return (f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+                f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count})")
+
+
+def nested_statistics(flat):
+    """Return {"a": {"b": 1}} for {"a.b": 1}."""
+    nested = {}
+    for name, value in flat.items():
+        *parents, last = name.split(".")
+        into = nested
+        for parent in parents:
+            into = into.setdefault(parent, {})
+        into[last] = value
+    return nested
+
+
+def _add_functions(accelerator):
+    functions = {
+        "_cuda_memoryStats": lambda device: nested_statistics(accelerator.memory_stats(device)),
+        "_cuda_resetPeakMemoryStats": accelerator.reset_peak_memory_stats,
+        "_cuda_resetAccumulatedMemoryStats": lambda device: None,  # the totals also serve the accelerator's own statistics
+        "_cuda_hostMemoryStats": dict,
+        "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
+        "_cuda_resetPeakHostMemoryStats": lambda: None,
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_canDeviceAccessPeer": lambda device, peer: device != peer,
+        "_cuda_ipc_collect": lambda: None,
+        "_cuda_get_sync_debug_mode": lambda: 0,
+        "_cuda_isCurrentStreamCapturing": accelerator.is_current_stream_capturing,
+        "_host_emptyCache": lambda: None,
+    }
+    functions.update((name, _unsupported(public)) for name, public in UNSUPPORTED.items())
+    for name, function in functions.items():
+        if name == "_cuda_isCurrentStreamCapturing" or not hasattr(torch._C, name):
+            setattr(torch._C, name, function)
+
+
+def _unsupported(name):
+
+    def fail(*arguments, **options):
+        raise NotImplementedError(f"torch.cuda.{name}() is not supported on the simulated device")
+
+    return fail
+
+
+def _add_collectives():
+    """Add the functions of torch.nn.parallel.comm, through which DataParallel copies tensors between devices of a process."""
+
+    def device_of(index):
+        return torch.device("cpu") if index == -1 else torch.device("cuda", index)
+
+    def broadcast(tensor, devices):
+        return [tensor if tensor.device == torch.device("cuda", index) else tensor.to(device_of(index)) for index in devices]
+
+    def broadcast_out(tensor, outputs):
+        return tuple(output.copy_(tensor) for output in outputs)
+
+    def parts(tensor, count, chunk_sizes, dim):
+        sizes = chunk_sizes or math.ceil(tensor.size(dim) / count)
+        return tensor.split(sizes, dim)
+
+    def scatter(tensor, devices, chunk_sizes, dim, streams):
+        found = []
+        for index, part in enumerate(parts(tensor, len(devices), chunk_sizes, dim)):
+            with torch.cuda.stream(streams[index] if streams else None):
+                found.append(part.to(device_of(devices[index]), non_blocking=True))
+        return tuple(found)
+
+    def scatter_out(tensor, outputs, dim, streams):
+        return tuple(output.copy_(part) for output, part in zip(outputs, tensor.split([output.size(dim) for output in outputs], dim)))
+
+    def gather(tensors, dim, destination=None):
+        target = device_of(torch.cuda.current_device() if destination is None else destination)
+        return torch.cat([tensor.to(target) for tensor in tensors], dim)
+
+    def gather_out(tensors, output, dim):
+        return output.copy_(torch.cat([tensor.to(output.device) for tensor in tensors], dim))
+
+    for name, function in (("_broadcast", broadcast), ("_broadcast_out", broadcast_out), ("_scatter", scatter), ("_scatter_out", scatter_out),
+                           ("_gather", gather), ("_gather_out", gather_out)):
+        if not hasattr(torch._C, name):
+            setattr(torch._C, name, function)
+    if not hasattr(torch._C, "_broadcast_coalesced"):
+        torch._C._broadcast_coalesced = lambda tensors, devices, buffer_size: [
+            [broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]
+
+
+def _add_graphs(accelerator):
+
+    class GraphBase:
+        """Base class of torch.cuda.CUDAGraph."""
+
+        def __new__(cls, keep_graph=False):
+            instance = object.__new__(cls)
+            instance._graph = accelerator.create_graph()
+            return instance
+
+        def __init__(self, keep_graph=False):
+            pass
+
+        def capture_begin(self, pool=None, capture_error_mode="global"):
+            self._graph.capture_begin(pool)
+
+        def capture_end(self):
+            self._graph.capture_end()
+
+        def instantiate(self):
+            pass  # capture_end() has made the graph executable
+
+        def replay(self):
+            self._graph.replay()
+
+        def reset(self):
+            self._graph.reset()
+
+        def pool(self):
+            return self._graph.pool()
+
+        def enable_debug_mode(self):
+            pass
+
+        debug_dump = _unsupported("CUDAGraph.debug_dump")
+        raw_cuda_graph = _unsupported("CUDAGraph.raw_cuda_graph")
+        raw_cuda_graph_exec = _unsupported("CUDAGraph.raw_cuda_graph_exec")
+
+    graphs = torch.cuda.graphs
+    graphs.CUDAGraph.__bases__ = (GraphBase,)
+    # As in torch, pools that a program makes have 0 as their first number, and pools of captures as their second.
+    graphs._graph_pool_handle = lambda: (0, next(_pools))
+    graphs._cuda_isCurrentStreamCapturing = accelerator.is_current_stream_capturing
+
+
+class _Ranges:
+    """The functions that torch.cuda.nvtx calls. Ranges become ranges of the accelerator; marks are ignored."""
+
+    def __init__(self, accelerator):
+        self._accelerator = accelerator
+
+    def rangePushA(self, message):
+        self._accelerator.range_push(message)
+        return 0
+
+    def rangePop(self):
+        self._accelerator.range_pop()
+        return 0
+
+    def rangeStartA(self, message):
+        return 0
+
+    def rangeEnd(self, identifier):
+        pass
+
+    def markA(self, message):
+        pass
+
+    def deviceRangeStart(self, message, stream):
+        return 0
+
+    def deviceRangeEnd(self, identifier, stream):
+        pass

@@ -1,0 +1,177 @@
+// Tensors that are not dense. Quantized tensors run as on the CPU, one op at a time while the host
+// waits. Sparse and nested tensors are rejected.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/quantized/QTensorImpl.h>
+#include <ATen/quantized/Quantizer.h>
+#include <c10/core/CPUAllocator.h>
+
+#include "backends/sim/allocator.h"
+#include "backends/sim/kernels.h"
+#include "backends/sim/memory_map.h"
+#include "backends/sim/register.h"
+
+namespace anyaccel::backends::sim {
+
+namespace {
+
+using torch::jit::Stack;
+
+c10::DispatchKey key_of(c10::DispatchKey functionality) {
+  return c10::toRuntimePerBackendFunctionalityKey(functionality,
+                                                  c10::toBackendComponent(runtime().key));
+}
+
+at::QuantizerPtr quantizer_of(const at::Tensor& tensor) {
+  return static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
+}
+
+at::Tensor with_geometry_of(const at::Tensor& like, c10::Storage storage, c10::DispatchKey key) {
+  auto result = at::detail::make_tensor<at::QTensorImpl>(
+      std::move(storage), c10::DispatchKeySet(key), like.dtype(), quantizer_of(like));
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
+                                                      like.storage_offset());
+  return result;
+}
+
+/// A host tensor over the bytes of a quantized device tensor.
+at::Tensor quantized_alias(const at::Tensor& tensor) {
+  const auto& storage = tensor.unsafeGetTensorImpl()->unsafe_storage();
+  auto host = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
+      c10::DataPtr(memory_map.alias(storage.data()), c10::Device(c10::kCPU)),
+      c10::GetCPUAllocator(), /*resizable=*/false);
+  return with_geometry_of(tensor, c10::Storage(std::move(host)), c10::DispatchKey::QuantizedCPU);
+}
+
+at::Tensor quantized_to_device(const at::Tensor& host, int device) {
+  check_dtype(host.scalar_type());
+  const auto bytes = host.storage().nbytes();
+  auto data = allocator().allocate_on(device, bytes);
+  if (bytes != 0) std::memcpy(memory_map.alias(data.get()), host.storage().data(), bytes);
+  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                       std::move(data), &allocator(), false);
+  return with_geometry_of(host, c10::Storage(std::move(storage)),
+                          key_of(c10::DispatchKey::Quantized));
+}
+
+/// Runs an op on the host after the device has finished its work.
+class HostCall {
+ public:
+  HostCall(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments)
+      : op_(op), name_(op.schema().name()) {
+    for (const auto& value : arguments) find_device(value);
+    if (device_ >= 0) drain(current_stream(device_), name_.c_str());
+    for (const auto& value : arguments) stack_.push_back(to_host(value));
+  }
+
+  Stack run() {
+    {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      op_.callBoxed(&stack_);
+    }
+    for (auto& value : stack_) value = to_device(value);
+    return std::move(stack_);
+  }
+
+ private:
+  void find_device(const c10::IValue& value) {
+    if (value.isTensor()) {
+      if (on_device(value.toTensor())) device_ = value.toTensor().device().index();
+    } else if (value.isTensorList()) {
+      for (const auto& each : value.toListRef()) find_device(each);
+    } else if (value.isDevice()) {
+      const auto device = value.toDevice();
+      to_host_ = device.is_cpu();
+      if (device.type() == runtime().type)
+        device_ = device.has_index() ? device.index() : sim::current_device();
+    }
+  }
+
+  at::Tensor to_host(const at::Tensor& tensor) {
+    if (!on_device(tensor)) return tensor;
+    const at::Tensor host = tensor.is_quantized() ? quantized_alias(tensor) : sim::alias(tensor);
+    pairs_.emplace_back(host, tensor);
+    return host;
+  }
+
+  c10::IValue to_host(const c10::IValue& value) {
+    if (value.isTensor()) return to_host(value.toTensor());
+    if (value.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const auto& each : value.toTensorVector()) list.push_back(to_host(each));
+      return list;
+    }
+    if (value.isDevice() && value.toDevice().type() == runtime().type)
+      return c10::Device(c10::kCPU);
+    return value;
+  }
+
+  at::Tensor to_device(const at::Tensor& host) const {
+    if (!host.defined()) return host;
+    for (const auto& [alias, tensor] : pairs_)
+      if (alias.is_same(host)) return tensor;
+    if (device_ < 0 || to_host_) return host;
+    if (host.is_quantized()) return quantized_to_device(host, device_);
+    auto tensor = empty_strided(device_, host.sizes(), host.strides(), host.scalar_type());
+    if (host.numel() != 0) sim::alias(tensor).copy_(host);
+    return tensor;
+  }
+
+  c10::IValue to_device(const c10::IValue& value) const {
+    if (value.isTensor()) return to_device(value.toTensor());
+    if (!value.isTensorList()) return value;
+    c10::List<at::Tensor> list;
+    for (const auto& each : value.toTensorVector()) list.push_back(to_device(each));
+    return list;
+  }
+
+  const c10::OperatorHandle& op_;
+  std::string name_;
+  int device_ = -1;
+  bool to_host_ = false;  ///< the op has a device argument, and it is the CPU
+  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;  ///< host aliases and their tensors
+  Stack stack_;
+};
+
+void quantized(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
+  const auto count = op.schema().arguments().size();
+  auto results = HostCall(op, torch::jit::last(*stack, count)).run();
+  torch::jit::drop(*stack, count);
+  for (auto& value : results) stack->push_back(std::move(value));
+}
+
+template <const char* layout>
+void reject(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* /*stack*/) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "[sim] ", op.schema().name(), ": ", layout,
+                              " tensors are not supported on the simulated device; use dense "
+                              "tensors, or compute on the host");
+}
+
+constexpr char kSparse[] = "sparse";
+constexpr char kNested[] = "nested";
+
+}  // namespace
+
+void register_layouts() {
+  auto& library = device_library();
+  for (const char* name :
+       {"quantize_per_tensor", "quantize_per_tensor.tensor_qparams", "quantize_per_tensor.tensors",
+        "quantize_per_tensor_dynamic", "quantize_per_channel", "_make_per_tensor_quantized_tensor",
+        "_make_per_channel_quantized_tensor"})
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&quantized>());
+  // torch's kernel for all layouts copies between host and device with ops for dense tensors.
+  make_library("aten", key_of(c10::DispatchKey::Quantized))
+      .impl("copy_", torch::CppFunction::makeFromBoxedFunction<&quantized>());
+  const auto fallback = [](c10::DispatchKey functionality, torch::CppFunction function) {
+    make_library("_", key_of(functionality)).fallback(std::move(function));
+  };
+  fallback(c10::DispatchKey::Quantized, torch::CppFunction::makeFromBoxedFunction<&quantized>());
+  fallback(c10::DispatchKey::Sparse, torch::CppFunction::makeFromBoxedFunction<&reject<kSparse>>());
+  fallback(c10::DispatchKey::SparseCsr,
+           torch::CppFunction::makeFromBoxedFunction<&reject<kSparse>>());
+  fallback(c10::DispatchKey::NestedTensor,
+           torch::CppFunction::makeFromBoxedFunction<&reject<kNested>>());
+}
+
+}  // namespace anyaccel::backends::sim

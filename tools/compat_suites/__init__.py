@@ -1,0 +1,4 @@
+"""Suites of `tools/compat`."""
+from . import openreg
+
+SUITES = {"openreg": openreg}

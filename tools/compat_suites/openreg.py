@@ -1,0 +1,71 @@
+"""PyTorch's tests of its own test device, OpenReg, on the simulated accelerator.
+
+The copy of the tests uses the device `sim` instead of `openreg`. OpenReg's error messages that a
+test expects verbatim are replaced by ours.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+
+from . import report
+
+TITLE = "PyTorch's OpenReg tests"
+
+NAMES = ((r"\btorch_openreg\b", "anyaccel"), (r"OpenReg", "Sim"), (r"openreg", "sim"), (r"OPENREG", "SIM"), (r"\boccl\b", "staged"),
+         (r"\bOCCL\b", "STAGED"))
+MESSAGES = (
+    ("The device index is out of range", "device index out of range"),
+    (r"Cannot re-initialize Sim in forked subprocess\.", "Cannot use sim devices in a forked subprocess"),
+)
+CONFTEST = """import os
+
+os.environ["DS_ACCELERATOR"] = "sim"
+import anyaccel
+
+anyaccel.get_accelerator()
+"""
+
+
+def adapted(text):
+    """Return a test file for the simulated accelerator."""
+    for pattern, replacement in NAMES:
+        text = re.sub(pattern, replacement, text)
+    for theirs, ours in MESSAGES:
+        text = text.replace(theirs.replace("\\", ""), ours)
+    return text
+
+
+def run(source, excluded, python, package, only, timeout):
+    """Return the report.Results of all test files in `source`."""
+    results = []
+    with tempfile.TemporaryDirectory(prefix="compat-") as folder:
+        folder = pathlib.Path(folder)
+        (folder / "conftest.py").write_text(CONFTEST)
+        for path in sorted(source.glob("test_*.py")):
+            if only and path.name != only:
+                continue
+            (folder / path.name).write_text(adapted(path.read_text()))
+            results += run_file(folder, path.name, excluded, python, package, timeout)
+    return results
+
+
+def run_file(folder, name, excluded, python, package, timeout):
+    if f"{name}::*" in excluded:
+        return [report.Result(f"{name}::*::*", "excluded", f"{name}::*")]
+    junit = folder / f"{name}.xml"
+    deselect = []
+    for key in excluded:
+        if key.startswith(f"{name}::"):
+            deselect += ["--deselect", key.removesuffix("::*")]
+    environment = {**os.environ, "PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
+    command = [python, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", f"--junit-xml={junit}", *deselect, name]
+    try:
+        subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        return [report.Result(f"{name}::*::*", "failed", f"no result within {timeout} s")]
+    if not junit.exists():
+        return [report.Result(f"{name}::*::*", "failed", "pytest ended without a report")]
+    left_out = [report.Result(key, "excluded", key) for key in excluded if key.startswith(f"{name}::")]
+    return report.read_junit(junit, name) + left_out

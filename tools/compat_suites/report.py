@@ -1,0 +1,83 @@
+"""Results of a suite, and the table of them."""
+import collections
+import datetime
+import re
+import sys
+import xml.etree.ElementTree
+
+STATES = ("passed", "failed", "skipped", "excluded")
+
+
+class Result:
+    """A test with its state, one of STATES. `reason` explains a failure or an exclusion."""
+
+    def __init__(self, name, state, reason=""):
+        self.name, self.state, self.reason = name, state, reason
+
+
+def read_exclusions(path):
+    """Return {test: reason}. Lines are `FILE::CLASS::TEST<tab>reason`, with `*` for all tests of a file or class."""
+    excluded = {}
+    if not path.exists():
+        return excluded
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, _, reason = line.partition("\t")
+        if not reason.strip():
+            sys.exit(f"compat: {path}:{number}: expected `TEST<tab>reason`; got {line[:80]!r}")
+        excluded[name] = reason.strip()
+    return excluded
+
+
+def exclusion_of(name, excluded):
+    """Return the entry that excludes a test, or None."""
+    file, class_name, _ = name.split("::")
+    return next((key for key in (name, f"{file}::{class_name}::*", f"{file}::*") if key in excluded), None)
+
+
+def read_junit(path, file):
+    """Return the Results in pytest's JUnit file."""
+    results = []
+    for case in xml.etree.ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{file}::{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}"
+        failure = next((child for child in case if child.tag in ("failure", "error")), None)
+        if failure is not None:
+            results.append(Result(name, "failed", (failure.get("message") or "").strip().split("\n")[0][:200]))
+        else:
+            results.append(Result(name, "skipped" if case.find("skipped") is not None else "passed"))
+    return results
+
+
+def table(title, commit, results, excluded):
+    """Return Markdown: counts per file, then failures and exclusions with their reasons."""
+    counts = collections.defaultdict(collections.Counter)
+    for result in results:
+        counts[result.name.split("::")[0]][result.state] += 1
+    total = sum(counts.values(), collections.Counter())
+    lines = [f"{title}, commit {commit}, {datetime.date.today().isoformat()}:", "",
+             "| file | " + " | ".join(STATES) + " |", "| --- |" + " ---: |" * len(STATES)]
+    lines += [f"| {file} | " + " | ".join(str(counts[file][state]) for state in STATES) + " |" for file in sorted(counts)]
+    lines.append("| all | " + " | ".join(str(total[state]) for state in STATES) + " |")
+    failed = [result for result in results if result.state == "failed"]
+    if failed:
+        lines += ["", "| failed test | message |", "| --- | --- |"]
+        lines += [f"| {result.name} | {escaped(result.reason)} |" for result in failed]
+    reasons = collections.Counter(excluded[result.reason] for result in results if result.state == "excluded")
+    if reasons:
+        lines += ["", "| reason for the exclusion | tests |", "| --- | ---: |"]
+        lines += [f"| {reason} | {count} |" for reason, count in reasons.most_common()]
+    return "\n".join(lines)
+
+
+def escaped(text):
+    return re.sub(r"[|<>`\\]", lambda match: "\\" + match.group(), text.replace("\n", " "))
+
+
+def write(page, suite, text):
+    """Replace the passage between `<!-- compat: SUITE -->` and `<!-- end of compat -->`."""
+    source = page.read_text()
+    pattern = re.compile(rf"(<!-- compat: {suite} -->\n).*?(\n<!-- end of compat -->)", re.S)
+    if not pattern.search(source):
+        sys.exit(f"compat: {page} has no passage `<!-- compat: {suite} -->` ... `<!-- end of compat -->`")
+    page.write_text(pattern.sub(lambda match: match.group(1) + text + match.group(2), source))
