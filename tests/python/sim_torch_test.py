@@ -91,6 +91,41 @@ print("ok")
     assert "Exception" not in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
+def test_kineto():
+    """Fails if torch.profiler does not report the device's kernels, or does not attribute them to the
+    ops that launched them.
+    """
+    if not hasattr(torch._C._profiler.ProfilerActivity, "PrivateUse1") or torch.__version__ < "2.13":
+        pytest.skip("this torch has no traces of PrivateUse1 devices")
+    done = child.run("""
+import json, os, tempfile
+os.environ["DS_ACCELERATOR"] = "sim"
+import torch, anyaccel
+anyaccel.get_accelerator()
+from torch.profiler import ProfilerActivity, profile
+x = torch.randn(256, 256, device="sim")
+side = torch.Stream(device="sim")
+torch.accelerator.synchronize()
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.PrivateUse1]) as prof:
+    for _ in range(3):
+        y = x @ x
+    with side:
+        z = x + x
+    torch.accelerator.synchronize()
+rows = {each.key: each for each in prof.key_averages()}
+assert rows["aten::matmul"].device_time_total > 10, rows["aten::matmul"]
+assert rows["aten::add"].device_time_total > 0, rows["aten::add"]
+with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    prof.export_chrome_trace(file.name)
+    events = json.load(open(file.name))["traceEvents"]
+kernels = [event for event in events if event.get("cat") == "kernel"]
+assert sum("mm" in event["name"] for event in kernels) == 3, kernels
+assert len({event["tid"] for event in kernels}) == 2, kernels
+print("ok")
+""", os.environ)
+    assert done.stdout.split()[-1:] == ["ok"], done.stdout + done.stderr
+
+
 def test_autocast_rejects_binary_cross_entropy():
     """Fails if autocast lets a loss run in float16 that CUDA refuses."""
     x, y = torch.rand(4, device="sim"), torch.rand(4, device="sim")

@@ -34,7 +34,7 @@ def complete(cuda, accelerator):
     properties = cuda.get_device_properties
     cuda.get_device_properties = lambda device=None: Properties(properties(device))
     cuda.get_device_capability = lambda device=None: CAPABILITY
-    cuda.memory_stats_as_nested_dict = torch.cuda.memory.memory_stats_as_nested_dict
+    cuda.memory_stats = torch.cuda.memory.memory_stats  # has more statistics than the accelerator's
     cuda.nvtx._nvtx = _Ranges(accelerator)
 
 
@@ -67,23 +67,11 @@ class Properties:
                 f"total_memory={self.total_memory >> 20}MB, multi_processor_count={self.multi_processor_count})")
 
 
-def nested_statistics(flat):
-    """Return {"a": {"b": 1}} for {"a.b": 1}."""
-    nested = {}
-    for name, value in flat.items():
-        *parents, last = name.split(".")
-        into = nested
-        for parent in parents:
-            into = into.setdefault(parent, {})
-        into[last] = value
-    return nested
-
-
 def _add_functions(accelerator):
     functions = {
-        "_cuda_memoryStats": lambda device: nested_statistics(accelerator.memory_stats(device)),
-        "_cuda_resetPeakMemoryStats": accelerator.reset_peak_memory_stats,
-        "_cuda_resetAccumulatedMemoryStats": lambda device: None,  # the totals also serve the accelerator's own statistics
+        "_cuda_memoryStats": torch._C._accelerator_getDeviceStats,
+        "_cuda_resetPeakMemoryStats": torch._C._accelerator_resetPeakStats,
+        "_cuda_resetAccumulatedMemoryStats": torch._C._accelerator_resetAccumulatedStats,
         "_cuda_hostMemoryStats": dict,
         "_cuda_resetAccumulatedHostMemoryStats": lambda: None,
         "_cuda_resetPeakHostMemoryStats": lambda: None,
@@ -145,6 +133,7 @@ def _add_collectives():
                            ("_gather", gather), ("_gather_out", gather_out)):
         if not hasattr(torch._C, name):
             setattr(torch._C, name, function)
+    torch.cuda.nccl.is_available = lambda tensors: False  # torch's function warns
     if not hasattr(torch._C, "_broadcast_coalesced"):
         torch._C._broadcast_coalesced = lambda tensors, devices, buffer_size: [
             [broadcast(tensor, [index])[0] for tensor in tensors] for index in devices]

@@ -142,6 +142,10 @@ def _make(name, accelerator):
             switch_to(device)
         return previous
 
+    def maybe_exchange_device(device):
+        # Dynamo requires a function other than exchange_device.
+        return exchange_device(device)
+
     def set_device(device):
         index = index_of(device)
         if index is not None and index >= 0:
@@ -149,8 +153,9 @@ def _make(name, accelerator):
 
     def lazy_init():
         if state.bad_fork:
-            raise RuntimeError(f"Cannot use {name} devices in a forked subprocess, because the parent process has used them. "
-                               "Start the subprocess with the 'spawn' method.")
+            # torch.cuda's message, which programs search for
+            raise RuntimeError(f"Cannot re-initialize {name.upper()} in forked subprocess. To use {name.upper()} with multiprocessing, "
+                               "you must use the 'spawn' start method")
         accelerator.synchronize()
 
     def devices():
@@ -197,7 +202,7 @@ def _make(name, accelerator):
     module.device_count = accelerator.device_count
     module.current_device = accelerator.current_device
     module.set_device = set_device
-    module._exchange_device = module._maybe_exchange_device = exchange_device
+    module._exchange_device, module._maybe_exchange_device = exchange_device, maybe_exchange_device
     module.current_stream = per_device(accelerator.current_stream)
     module.default_stream = per_device(accelerator.default_stream)
     module.set_stream = accelerator.set_stream

@@ -114,6 +114,7 @@ void register_all() {
   register_rnn_kernels();
   register_autocast();
   register_profiler();
+  register_kineto();
 }
 
 }  // namespace

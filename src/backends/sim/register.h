@@ -18,5 +18,6 @@ void register_special_kernels();
 void register_rnn_kernels();
 void register_autocast();
 void register_profiler();
+void register_kineto();
 
 }  // namespace anyaccel::backends::sim

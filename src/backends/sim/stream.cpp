@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
+#include <c10/util/ApproximateClock.h>
 #include <dlfcn.h>
 #include <pthread.h>
 
@@ -10,6 +11,7 @@
 
 #include "backends/sim/device.h"
 #include "backends/sim/graph.h"
+#include "backends/sim/trace.h"
 
 namespace anyaccel::backends::sim {
 
@@ -171,6 +173,21 @@ thread_local Running running_now;
 
 Running running() noexcept { return running_now; }
 
+namespace {
+
+void run_traced(SimStream& stream, Task& task, bool again) {
+  const auto start = c10::getTime();
+  task.run(again);
+  trace::add({.name = task.name(),
+              .device = stream.device().index,
+              .stream = stream.id(),
+              .start = start,
+              .end = c10::getTime(),
+              .correlation = task.correlation});
+}
+
+}  // namespace
+
 void execute_task(SimStream& stream, Task& task, bool again) {
   auto& device = stream.device();
   try {
@@ -181,7 +198,11 @@ void execute_task(SimStream& stream, Task& task, bool again) {
       TORCH_CHECK(!task.fault.fails, "SIM_FAULTS made this kernel fail");
     }
     running_now = {.stream = &stream, .op = task.name()};
-    task.run(again);
+    if (task.kernel() && trace::active.load(std::memory_order_relaxed)) {
+      run_traced(stream, task, again);
+    } else {
+      task.run(again);
+    }
   } catch (const c10::Error& error) {
     device.fail(task.name(), error.what_without_backtrace());
   } catch (const std::exception& error) {
@@ -194,6 +215,7 @@ void execute_task(SimStream& stream, Task& task, bool again) {
 void launch(SimStream& stream, std::unique_ptr<Task> task, const LaunchInfo& info) {
   auto& device = stream.device();
   device.check_not_lost();
+  if (trace::active.load(std::memory_order_relaxed)) task->correlation = trace::correlation();
   if (auto* watching = observer()) {
     auto told = info;
     if (auto* capture = stream.capture()) {

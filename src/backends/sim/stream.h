@@ -28,6 +28,8 @@ class Task {
   /// False for marks and waits, which take no time on a device and cannot fail.
   bool kernel() const noexcept { return kernel_; }
   LaunchFault fault = {};
+  /// The profiler's number of the op that launched the task; 0 if no profiler records.
+  std::uint64_t correlation = 0;
 
  private:
   const char* name_;
