@@ -11,7 +11,7 @@
 namespace anyaccel::comm {
 namespace {
 
-/// Each rank's result, or the text of its error.
+/// Returns each rank's backend, or the text of its error.
 std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
   c10d::HashStore store;
   std::vector<std::string> out(wishes.size());
@@ -26,23 +26,22 @@ std::vector<std::string> told(const std::vector<BackendPreference>& wishes) {
   return out;
 }
 
-// Fails if a name that all ranks prefer is not used.
-TEST(AgreeOnBackend, OneName) {
+// Fails if a backend that all ranks prefer is not used.
+TEST(AgreeOnBackend, CommonPreferenceIsUsed) {
   EXPECT_EQ(told({{"ccl", true}, {"ccl", true}}), (std::vector<std::string>{"ccl", "ccl"}));
   EXPECT_EQ(told({{"nccl", false}, {"nccl", true}}), (std::vector<std::string>{"nccl", "nccl"}));
   EXPECT_EQ(told({{"", false}}), (std::vector<std::string>{""}));
 }
 
-// Fails if hosts with oneCCL wait for ranks on hosts without it, whichever ranks those are.
-TEST(AgreeOnBackend, GlooWhereNotAllHaveOneCcl) {
+// Fails if the ranks do not fall back to gloo when some of them lack oneCCL.
+TEST(AgreeOnBackend, FallsBackToGlooWithoutOneCcl) {
   const std::vector<std::string> gloo(3, "gloo");
   EXPECT_EQ(told({{"ccl", true}, {"ccl", true}, {"gloo", true}}), gloo);
   EXPECT_EQ(told({{"gloo", true}, {"ccl", true}, {"ccl", true}}), gloo);
 }
 
-// Fails if an explicitly named backend is silently replaced, or only some of the ranks get the
-// error.
-TEST(AgreeOnBackend, OtherDifferencesAreErrorsOfAll) {
+// Fails if a backend that the user named is replaced, or some ranks do not get the error.
+TEST(AgreeOnBackend, OtherDifferencesAreErrorsOnAllRanks) {
   for (const auto& wishes : {std::vector<BackendPreference>{{"ccl", false}, {"gloo", true}},
                              std::vector<BackendPreference>{{"ccl", true}, {"gloo", false}},
                              std::vector<BackendPreference>{{"nccl", true}, {"gloo", true}}})
