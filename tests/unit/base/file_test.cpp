@@ -68,8 +68,8 @@ TEST_F(FileTest, ErrorNamesTheUnreadableFile) {
   EXPECT_FALSE(try_read_file(folder / "missing").has_value());
 }
 
-std::string refusal(const fs::path& path, ErrorCode code, std::size_t limit = kMaxTextFile,
-                    std::string (*read)(const fs::path&, std::size_t) = read_file) {
+std::string error_of(const fs::path& path, ErrorCode code, std::size_t limit = kMaxTextFile,
+                     std::string (*read)(const fs::path&, std::size_t) = read_file) {
   try {
     read(path, limit);
   } catch (const Error& error) {
@@ -84,15 +84,15 @@ TEST_F(FileTest, OpensRegularFilesOnly) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
   fs::create_symlink("/dev/zero", folder / "zero");
-  EXPECT_THAT(refusal(folder / "fifo", ErrorCode::io),
+  EXPECT_THAT(error_of(folder / "fifo", ErrorCode::io),
               AllOf(HasSubstr("a FIFO"), HasSubstr("/fifo")));
-  EXPECT_THAT(refusal(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
-  EXPECT_THAT(refusal("/dev/null", ErrorCode::io), HasSubstr("a character device"));
+  EXPECT_THAT(error_of(folder / "zero", ErrorCode::io), HasSubstr("a character device"));
+  EXPECT_THAT(error_of("/dev/null", ErrorCode::io), HasSubstr("a character device"));
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   (folder / "socket").string().copy(address.sun_path, sizeof address.sun_path - 1);
   ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  EXPECT_THAT(refusal(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
+  EXPECT_THAT(error_of(folder / "socket", ErrorCode::io), HasSubstr("a socket"));
   ::close(listener);
   for (const char* name : {"fifo", "zero", "socket", "."})
     EXPECT_FALSE(try_read_file(folder / name).has_value());
@@ -103,12 +103,12 @@ TEST_F(FileTest, OpensRegularFilesOnly) {
 TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
   write_file_atomically(folder / "f", "12345678");
   EXPECT_EQ(read_file(folder / "f", 8), "12345678");
-  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt, 7), HasSubstr("at most 7 bytes"));
+  EXPECT_THAT(error_of(folder / "f", ErrorCode::corrupt, 7), HasSubstr("at most 7 bytes"));
   EXPECT_FALSE(try_read_file(folder / "f", 7).has_value());
   fs::resize_file(folder / "f", std::uintmax_t{1} << 42);
-  EXPECT_THAT(refusal(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
+  EXPECT_THAT(error_of(folder / "f", ErrorCode::corrupt), HasSubstr("too large"));
   // This file reports a size of 0.
-  EXPECT_THAT(refusal("/proc/self/status", ErrorCode::corrupt, 100),
+  EXPECT_THAT(error_of("/proc/self/status", ErrorCode::corrupt, 100),
               HasSubstr("at most 100 bytes"));
 }
 
@@ -120,14 +120,14 @@ TEST_F(FileTest, InputsMayBePipes) {
   EXPECT_EQ(read_input(folder / "fifo"), "text");
   writer.join();
   EXPECT_EQ(read_input("/dev/null"), "");
-  EXPECT_THAT(refusal("/dev/zero", ErrorCode::io, 100, read_input),
+  EXPECT_THAT(error_of("/dev/zero", ErrorCode::io, 100, read_input),
               HasSubstr("a regular file or a pipe"));
-  EXPECT_THAT(refusal(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
+  EXPECT_THAT(error_of(folder, ErrorCode::io, 100, read_input), HasSubstr("directory"));
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   ASSERT_EQ(::write(ends[1], "123456789", 9), 9);
   const auto path = "/dev/fd/" + std::to_string(ends[0]);
-  EXPECT_THAT(refusal(path, ErrorCode::corrupt, 8, read_input), HasSubstr("at most 8 bytes"));
+  EXPECT_THAT(error_of(path, ErrorCode::corrupt, 8, read_input), HasSubstr("at most 8 bytes"));
   ::close(ends[0]);
   ::close(ends[1]);
   ::alarm(0);

@@ -12,10 +12,10 @@ namespace {
 namespace fs = std::filesystem;
 using test::ScopedEnv;
 
-struct OutsideTest : testing::Test {
+struct ExternalDependenciesTest : testing::Test {
   ScopedEnv ccache{"CCACHE_DISABLE", "1"};
   FakeOp fake;
-  OutsideTest() {
+  ExternalDependenciesTest() {
     fake.write("usr/x.h", "one\n");
     fake.write("external", fake.path("usr/x.h").string());
   }
@@ -23,7 +23,7 @@ struct OutsideTest : testing::Test {
 
 // Fails if a system header upgraded in place does not cause a build, or a new time stamp alone
 // does.
-TEST_F(OutsideTest, ChangedSystemHeader) {
+TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.load().origin, Origin::built);
   fs::last_write_time(fake.path("usr/x.h"),
                       fs::file_time_type::clock::now() - std::chrono::hours(3));
@@ -38,7 +38,7 @@ TEST_F(OutsideTest, ChangedSystemHeader) {
 
 // Fails if files that the key covers also count as external, because the compiler resolves links.
 // Each load would then check LibTorch's headers.
-TEST_F(OutsideTest, LinksAreFollowed) {
+TEST_F(ExternalDependenciesTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");
   fake.write("external",
@@ -51,7 +51,7 @@ TEST_F(OutsideTest, LinksAreFollowed) {
 }
 
 // Fails if a prebuilt library requires the headers from which it was built.
-TEST_F(OutsideTest, PrebuiltNeedsNoHeaders) {
+TEST_F(ExternalDependenciesTest, PrebuiltNeedsNoHeaders) {
   build_prebuilt(fake.op(), fake.settings, fake.path("prebuilt"));
   fs::remove(fake.path("usr/x.h"));
   EXPECT_EQ(fake.load().origin, Origin::prebuilt);
@@ -59,7 +59,7 @@ TEST_F(OutsideTest, PrebuiltNeedsNoHeaders) {
 
 // Fails if a different library below the prefix is not noticed, or the same one at another location
 // is rejected.
-TEST_F(OutsideTest, PrefixOfAPrebuiltOp) {
+TEST_F(ExternalDependenciesTest, PrefixOfAPrebuiltOp) {
   fake.write("one/include/x.h", "one\n");
   fake.write("one/lib/libthing.so", "one");
   fake.write("external", fake.path("one/include/x.h").string());

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 /// Runs a child that shows progress for more than a second, with `error` as its standard error.
 /// Returns all text that can be read from `out`.
-std::string shown(int error, int out) {
+std::string progress_output(int error, int out) {
   const auto child = ::fork();
   if (child == 0) {
     ::dup2(error, STDERR_FILENO);
@@ -53,7 +53,7 @@ TEST(Progress, ShowsALineOnATerminal) {
   ASSERT_EQ(::unlockpt(terminal), 0);
   const int other = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
   ASSERT_GE(other, 0);
-  const auto text = shown(other, terminal);
+  const auto text = progress_output(other, terminal);
   EXPECT_THAT(text, HasSubstr("anyaccel: an_op: compiled 1 of 2 sources, 1 s"));
   EXPECT_THAT(text, EndsWith("\r\033[K"));
 }
@@ -62,7 +62,7 @@ TEST(Progress, ShowsALineOnATerminal) {
 TEST(Progress, IsSilentElsewhere) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
-  EXPECT_EQ(shown(pipe[1], pipe[0]), "");
+  EXPECT_EQ(progress_output(pipe[1], pipe[0]), "");
 }
 
 }  // namespace

@@ -177,7 +177,8 @@ TEST_P(ProcessGroups, AsynchronousSums) {
 }
 
 // Fails if a thread of the staged backend holds a reference to the caller's tensor. Releasing a
-// tensor that Python knows requires the GIL, which aborts the process while the interpreter exits.
+// tensor that Python knows requires the GIL, and acquiring it while the interpreter exits aborts
+// the process.
 TEST_P(ProcessGroups, ThreadsHoldNoTensorOfTheCaller) {
   if (std::string(std::get<0>(GetParam())) == "cpu") GTEST_SKIP() << "the CPU uses torch's gloo";
   ranks([](ProcessGroup& group, const at::TensorOptions& accelerators) {
@@ -403,7 +404,7 @@ TEST(OneCclInThreads, IsRejected) {
 }
 
 // Fails if a rank without oneCCL leaves the others waiting, or another backend is used instead.
-TEST(OneCclThatIsMissing, IsUnavailableOnAllRanks) {
+TEST(MissingOneCcl, IsUnavailableOnAllRanks) {
   for (const auto status : test::in_processes(2, [](int rank) {
          set_accelerator("cpu");
          if (rank == 1)
@@ -458,7 +459,7 @@ TEST(ProcessGroupOfProcesses, MissingRankIsATimeout) {
 
 // Fails if a program without a launcher cannot create a group, or incomplete launcher variables are
 // accepted.
-TEST(ProcessGroupAlone, IsAGroupOfOne) {
+TEST(ProcessGroupWithoutLauncher, IsAGroupOfOne) {
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
     ::unsetenv(name);
   set_accelerator("cpu");

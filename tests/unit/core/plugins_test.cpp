@@ -141,7 +141,7 @@ TEST_F(PluginsTest, ThrowingProbe) {
   EXPECT_THAT(verdict(detection()).reason, HasSubstr("not a std::exception"));
 }
 
-bool runs(pid_t process) {
+bool is_running(pid_t process) {
   const auto stat = try_read_file("/proc/" + std::to_string(process) + "/stat");
   return stat && stat->find(") Z ") == stat->npos;
 }
@@ -166,7 +166,7 @@ TEST_F(PluginsTest, DaemonsOfARejectedPluginAreKilled) {
     EXPECT_ERROR(get_accelerator(), unavailable, one.reason);
     const auto daemon = std::atoi(read_file(file).c_str());
     ASSERT_GT(daemon, 1);
-    EXPECT_FALSE(runs(daemon)) << one.told;
+    EXPECT_FALSE(is_running(daemon)) << one.told;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(25));
 }
@@ -341,7 +341,7 @@ TEST(PluginTrial, ChildProcessesAreKilled) {
               HasSubstr("the second stage took longer than 10 s in a trial"));
   pid_t all[4];
   ASSERT_EQ(::read(ends[0], all, sizeof all), static_cast<ssize_t>(sizeof all));
-  for (const pid_t one : all) EXPECT_FALSE(runs(one));
+  for (const pid_t one : all) EXPECT_FALSE(is_running(one));
   ::close(ends[0]);
   ::close(ends[1]);
 }
@@ -365,9 +365,9 @@ TEST(PluginTrial, EndsWithItsProgram) {
   ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
   ::kill(program, SIGKILL);
   ::waitpid(program, nullptr, 0);
-  for (int i = 0; i < 500 && runs(worker); ++i)
+  for (int i = 0; i < 500 && is_running(worker); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_FALSE(runs(worker));
+  EXPECT_FALSE(is_running(worker));
   ::close(ends[0]);
   ::close(ends[1]);
 }

@@ -116,10 +116,10 @@ TEST(ShmComm, DifferentCallsAreErrors) {
 }
 
 /// Returns each rank's error message from `call(group, rank)`, or "" if it succeeded.
-std::vector<std::string> words_of(int size, const std::function<void(Communicator&, int)>& call) {
+std::vector<std::string> errors_of(int size, const std::function<void(Communicator&, int)>& call) {
   const auto memory = std::make_shared<Memory>(Memory::anonymous(bytes_for(options(0, size))));
   prepare(memory->data(), options(0, size), random_token());
-  std::vector<std::string> words(static_cast<std::size_t>(size));
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::unique_ptr<Communicator>> groups;
   for (int rank = 0; rank < size; ++rank)
     groups.push_back(std::make_unique<Communicator>(memory, options(rank, size)));
@@ -130,17 +130,17 @@ std::vector<std::string> words_of(int size, const std::function<void(Communicato
       try {
         call(*groups[place], rank);
       } catch (const Error& error) {
-        words[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
+        errors[place] = error.code() == ErrorCode::invalid_argument ? error.what() : "another code";
       }
     });
   for (auto& thread : threads) thread.join();
-  return words;
+  return errors;
 }
 
 // Fails if a rank does not call its idle function while it waits, or calls it after it is removed.
 TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
   std::atomic<int> calls{0};
-  const auto words = words_of(2, [&](Communicator& group, int rank) {
+  const auto errors = errors_of(2, [&](Communicator& group, int rank) {
     float value = 1;
     if (rank == 0) {
       group.set_idle({[](void* count) { ++*static_cast<std::atomic<int>*>(count); }, &calls});
@@ -156,17 +156,17 @@ TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
     EXPECT_EQ(value, 16);
     EXPECT_EQ(calls, before);
   });
-  EXPECT_EQ(words, std::vector<std::string>(2));
+  EXPECT_EQ(errors, std::vector<std::string>(2));
 }
 
 // Fails if a broadcast succeeds although ranks name different sources.
 TEST(ShmComm, DifferentBroadcastSourcesAreErrors) {
   for (const int size : {2, 3}) {
-    const auto words = words_of(size, [](Communicator& group, int rank) {
+    const auto errors = errors_of(size, [](Communicator& group, int rank) {
       char data[8] = {};
       group.broadcast(data, sizeof(data), rank == 0 ? 0 : 1);
     });
-    for (const auto& text : words) {
+    for (const auto& text : errors) {
       EXPECT_NE(text.find("broadcast of 8 bytes from rank 0"), std::string::npos) << text;
       EXPECT_NE(text.find("broadcast of 8 bytes from rank 1"), std::string::npos) << text;
     }
@@ -175,14 +175,14 @@ TEST(ShmComm, DifferentBroadcastSourcesAreErrors) {
 
 // Fails if the error about different calls does not describe both of them completely.
 TEST(ShmComm, ErrorNamesBothCalls) {
-  const auto words = words_of(2, [](Communicator& group, int rank) {
+  const auto errors = errors_of(2, [](Communicator& group, int rank) {
     float data[8] = {};
     if (rank == 0)
       group.all_reduce(data, data, 8, Kind::bf16, Reduce::max);
     else
       group.all_gather(data, std::vector<char>(8).data(), 4);
   });
-  for (const auto& text : words) {
+  for (const auto& text : errors) {
     EXPECT_NE(text.find("all_reduce of 16 bytes as bfloat16 by max"), std::string::npos) << text;
     EXPECT_NE(text.find("all_gather of 4 bytes"), std::string::npos) << text;
   }
@@ -200,8 +200,8 @@ TEST(ShmComm, AveragesOfIntegersAreRejected) {
 
 /// Every rank reduces until an error occurs, while `harm` kills or stops rank `victim`. Returns the
 /// statuses of the other ranks.
-std::vector<int> ends(int size, int victim, milliseconds timeout,
-                      const std::function<void(pid_t)>& harm) {
+std::vector<int> statuses_of_others(int size, int victim, milliseconds timeout,
+                                    const std::function<void(pid_t)>& harm) {
   Meeting meeting(size);
   const auto children = start_ranks(size, [&](int rank) {
     auto group = connect(options(rank, size, timeout), meeting.exchange(rank)).communicator;
@@ -227,8 +227,8 @@ std::vector<int> ends(int size, int victim, milliseconds timeout,
 // Fails if ranks wait for a dead peer until the timeout.
 TEST(ShmComm, DeadPeerIsAnErrorBeforeTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
-  const auto statuses =
-      ends(3, 1, std::chrono::minutes(10), [](pid_t child) { ::kill(child, SIGKILL); });
+  const auto statuses = statuses_of_others(3, 1, std::chrono::minutes(10),
+                                           [](pid_t child) { ::kill(child, SIGKILL); });
   for (const int status : statuses) EXPECT_EQ(status, code_of(ErrorCode::unavailable));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
@@ -236,7 +236,7 @@ TEST(ShmComm, DeadPeerIsAnErrorBeforeTheTimeout) {
 // Fails if ranks wait forever for a live peer that does not respond.
 TEST(ShmComm, StuckPeerIsATimeout) {
   for (const int status :
-       ends(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
+       statuses_of_others(3, 0, milliseconds(500), [](pid_t child) { ::kill(child, SIGSTOP); }))
     EXPECT_EQ(status, code_of(ErrorCode::timeout));
 }
 

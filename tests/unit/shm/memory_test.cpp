@@ -305,7 +305,7 @@ bool survives_kill(std::mt19937& random) {
   return killed == -SIGKILL && end_of(children[1 - victim]) == 7;
 }
 
-std::size_t files_of_ours(const std::string& folder) {
+std::size_t count_shm_files(const std::string& folder) {
   std::size_t found = 0;
   for (const auto& entry : fs::directory_iterator(folder))
     found += entry.path().filename().string().rfind("anyaccel-shm-", 0) == 0;
@@ -317,14 +317,14 @@ int kills() { return std::getenv("ANYACCEL_SLOW_TESTS") != nullptr ? 50 : 5; }
 // Fails if a killed rank leaves shared memory behind, or blocks the other rank.
 TEST(ShmConnect, NothingIsLeftAfterAKill) {
   if (!fs::exists("/dev/shm")) GTEST_SKIP() << "/dev/shm does not exist";
-  const auto before = files_of_ours("/dev/shm");
+  const auto before = count_shm_files("/dev/shm");
   std::mt19937 random(std::random_device{}());
   for (int i = 0; i < kills(); ++i) EXPECT_TRUE(survives_kill(random));
-  EXPECT_LE(files_of_ours("/dev/shm"), before);
+  EXPECT_LE(count_shm_files("/dev/shm"), before);
 }
 
 // Fails if a killed rank leaves files behind in a chosen folder, or blocks the other rank.
-TEST_F(ShmFolder, NothingIsLeftInTheFolderAfterAKill) {
+TEST_F(ShmFolder, NothingIsLeftThereAfterAKill) {
   const Folder folder;
   choose(folder.path());
   std::mt19937 random(std::random_device{}());

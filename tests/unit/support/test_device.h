@@ -43,7 +43,7 @@ struct TestDevice {
   c10::DeviceType type = c10::DeviceType::PrivateUse1;
   int count = 2;
   bool initialized = false;  ///< the hooks' init() was called
-  int cache_emptied = 0;  ///< number of emptyCache() calls
+  int cache_emptied = 0;     ///< number of emptyCache() calls
   int graph_replays = 0;
   bool macos14 = true;  ///< returned by the MPS hooks
   bool graphs =

@@ -360,7 +360,7 @@ TEST(Tokenizer, ManyAddedTokens) {
 }
 
 // Fails if WordPiece does not prefer the longest word, or takes quadratic time for a long piece.
-// The test's timeout detects the latter.
+// The test's timeout detects slow searches.
 TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   const TemporaryFolder folder;
   const auto load = [&](const std::string& vocabulary) {
@@ -376,7 +376,7 @@ TEST(Tokenizer, WordPieceTakesTheLongestWord) {
   EXPECT_EQ(small.encode("abab"), Ids({2, 4}));  // not a, ##bab: the longest word wins
   EXPECT_EQ(small.encode("abbabab"), Ids({7, 4, 4}));
   EXPECT_EQ(small.encode("aab"), Ids({1, 4}));
-  EXPECT_EQ(small.encode("b"), Ids({0}));  // exists only as a continuation
+  EXPECT_EQ(small.encode("b"), Ids({0}));         // exists only as a continuation
   EXPECT_EQ(small.encode("abx a"), Ids({0, 1}));  // one unknown part makes the whole word unknown
   const std::string a(200'000, 'a');
   const Tokenizer greedy =

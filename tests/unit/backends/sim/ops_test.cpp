@@ -286,8 +286,9 @@ TEST_F(SimOps, ForkedChildGetsAnError) {
     const bool all = told([&] { tensor.add_(1); }) &&
                      told([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
                      told([&] { backends::sim::runtime().devices[0]->synchronize(); });
-    backends::sim::stop_streams();  // like exit(), which would report leaks of threads that
-                                    // do not exist in the child
+    // This is what exit() does, but exit() would also report leaks of threads that do not exist in
+    // the child.
+    backends::sim::stop_streams();
     std::_Exit(all ? 0 : 1);
   }
   open = true;

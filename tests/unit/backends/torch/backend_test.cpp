@@ -99,8 +99,7 @@ TEST_F(TorchBackendTest, PinsHostMemory) {
   EXPECT_TRUE(accelerator_.is_pinned(pinned[1]));
   EXPECT_FALSE(accelerator_.is_pinned(tensor));
   EXPECT_EQ(accelerator_.pin_memory(pinned).data_ptr(), pinned.data_ptr());
-  const auto turned =
-      accelerator_.pin_memory(pinned.t());  // contiguous copy, also pinned
+  const auto turned = accelerator_.pin_memory(pinned.t());  // contiguous copy, also pinned
   EXPECT_TRUE(accelerator_.is_pinned(turned) && turned.is_contiguous());
   EXPECT_TRUE(turned.equal(tensor.t()));
   EXPECT_TRUE(accelerator_.is_pinned(accelerator_.pin_empty(tensor, {7})));

@@ -45,9 +45,9 @@ bool ends(Engine& engine, Request& request) {
   return false;
 }
 
-class AioBreakdown : public testing::Test {
+class AioFailures : public testing::Test {
  protected:
-  AioBreakdown() : path(folder.file("data")), bytes(random_bytes(100003, 4)) { put(path, bytes); }
+  AioFailures() : path(folder.file("data")), bytes(random_bytes(100003, 4)) { put(path, bytes); }
   Folder folder;
   std::string path;
   Bytes bytes;
@@ -83,7 +83,7 @@ Options with_broken(int bad_submit, int bad_reap, int workers = 1) {
 }
 
 // Fails if an exception on a worker thread ends the process, or leaves requests incomplete.
-TEST_F(AioBreakdown, BrokenQueueFailsItsRequests) {
+TEST_F(AioFailures, BrokenQueueFailsItsRequests) {
   for (const int workers : {1, 3}) {
     const auto engine = Engine::make(with_broken(-1, 1, workers));
     auto keep = std::make_shared<Bytes>(bytes.size());
@@ -110,7 +110,7 @@ TEST_F(AioBreakdown, BrokenQueueFailsItsRequests) {
 }
 
 // Fails if a temporary lack of memory breaks the worker, or is not reported as out of memory.
-TEST_F(AioBreakdown, TemporaryLackOfMemory) {
+TEST_F(AioFailures, TemporaryLackOfMemory) {
   const auto engine = Engine::make(with_broken(1, 1 << 20));
   Bytes back(bytes.size());
   const auto first = engine->start(job(path, false, back.data(), 0, back.size()));
@@ -121,7 +121,7 @@ TEST_F(AioBreakdown, TemporaryLackOfMemory) {
 }
 
 // Fails if a persistent error is retried forever, or cancellation does not stop the retries.
-TEST_F(AioBreakdown, PersistentErrors) {
+TEST_F(AioFailures, PersistentErrors) {
   for (const bool cancels : {true, false}) {
     auto options = with_hook([](Transfer&) -> std::int64_t { return -EAGAIN; });
     options.patience = cancels ? 1h : 50ms;
@@ -143,7 +143,7 @@ class FullQueue final : public Queue {
 };
 
 // Fails if a full queue blocks a cancelled request or the engine's destructor.
-TEST_F(AioBreakdown, FullQueueBlocksNobody) {
+TEST_F(AioFailures, FullQueueBlocksNobody) {
   auto options = with_hook([](Transfer&) { return kDo; });
   options.make_queue = [](unsigned) { return Choice{std::make_unique<FullQueue>(), "a test's"}; };
   options.patience = 200ms;
@@ -172,7 +172,7 @@ int with_few_threads(unsigned threads, const std::function<int()>& call) {
 
 // Fails if a thread that cannot start ends the process. If only some threads start, the queue must
 // work with those.
-TEST_F(AioBreakdown, ThreadsThatCannotStart) {
+TEST_F(AioFailures, ThreadsThatCannotStart) {
   ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
   const int some = with_few_threads(3, [&] {
     const auto choice = choose_queue("threads", 8);
@@ -211,7 +211,7 @@ TEST_F(AioBreakdown, ThreadsThatCannotStart) {
 }
 
 // Fails if opening a FIFO or a device blocks, or gives the wrong error code.
-TEST_F(AioBreakdown, SpecialFilesAreRejected) {
+TEST_F(AioFailures, SpecialFilesAreRejected) {
   const auto fifo = folder.file("fifo");
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   for (const bool write : {false, true})
@@ -232,7 +232,7 @@ TEST_F(AioBreakdown, SpecialFilesAreRejected) {
 }
 
 // Fails if a completed request keeps its memory until somebody waits for it.
-TEST_F(AioBreakdown, UnawaitedRequestReleasesItsMemory) {
+TEST_F(AioFailures, UnawaitedRequestReleasesItsMemory) {
   const auto engine = Engine::make(with_hook([](Transfer&) { return kDo; }));
   for (const bool held : {true, false}) {
     auto keep = std::make_shared<Bytes>(bytes.size());

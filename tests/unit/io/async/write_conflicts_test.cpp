@@ -10,7 +10,7 @@ namespace {
 
 /// All transfers that are in flight in a test's queues. Counts how often a direct and a cached
 /// write were in flight close to each other.
-struct UnderWay {
+struct InFlight {
   std::mutex mutex;
   std::vector<std::pair<Transfer*, bool>> transfers;  // the flag is true for direct I/O
   std::minstd_rand random{3};
@@ -39,7 +39,7 @@ struct UnderWay {
 /// Holds transfers and performs them in random order when results are requested.
 class SlowQueue final : public Queue {
  public:
-  explicit SlowQueue(UnderWay& all) : all_(all) {}
+  explicit SlowQueue(InFlight& all) : all_(all) {}
   const char* name() const noexcept override { return "slow"; }
   std::size_t submit(Transfer* const* transfers, std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i) all_.add(transfers[i]);
@@ -62,7 +62,7 @@ class SlowQueue final : public Queue {
   }
 
  private:
-  UnderWay& all_;
+  InFlight& all_;
   std::vector<Transfer*> held_;
 };
 
@@ -117,7 +117,7 @@ void write_pieces(const std::string& path, const std::vector<std::shared_ptr<Eng
 }
 
 // Fails if concurrent writes to the same page overwrite each other, on any queue or across engines.
-TEST(AioNeighbours, RandomAdjacentWrites) {
+TEST(AioWriteConflicts, RandomAdjacentWrites) {
   const Folder folder;
   std::minstd_rand random(11);
   for (const char* queue : {"io_uring", "libaio", "threads"}) {
@@ -140,9 +140,9 @@ TEST(AioNeighbours, RandomAdjacentWrites) {
 
 // Fails if a cached write is in flight close to a direct one. The page cache may hold both in one
 // folio, with stale data of the direct write.
-TEST(AioNeighbours, CachedAndDirectWritesAreSeparated) {
+TEST(AioWriteConflicts, CachedAndDirectWritesAreSeparated) {
   const Folder folder;
-  UnderWay all;
+  InFlight all;
   std::minstd_rand random(5);
   std::vector<std::shared_ptr<Engine>> engines;
   for (const int workers : {1, 2}) {

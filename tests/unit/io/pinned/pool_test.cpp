@@ -74,7 +74,7 @@ class FakeSystem final : public System {
 class PinPool : public testing::Test {
  protected:
   PinPool() : pool(std::make_unique<FakeSystem>(machine)) {}
-  std::string refusal(std::size_t bytes) {
+  std::string error_of(std::size_t bytes) {
     try {
       pool.allocate(bytes);
     } catch (const Error& error) {
@@ -137,7 +137,7 @@ TEST_F(PinPool, RecognizesViews) {
 // Fails if free blocks are not released to stay within a limit, or the error lacks a remedy.
 TEST_F(PinPool, LimitErrorsNameARemedy) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(refusal(600 << 10).find(
+  EXPECT_NE(error_of(600 << 10).find(
                 "RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
             std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
@@ -147,19 +147,19 @@ TEST_F(PinPool, LimitErrorsNameARemedy) {
   pool.set_limit(2 << 20);
   machine.lockable = 8 << 20;
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
-  const auto text = refusal(1);
+  const auto text = error_of(1);
   EXPECT_NE(
       text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
       std::string::npos)
       << text;
-  EXPECT_FALSE(refusal(~std::size_t{0}).empty());
+  EXPECT_FALSE(error_of(~std::size_t{0}).empty());
 }
 
 // Fails if free blocks are not unmapped when the system cannot map a new one.
 TEST_F(PinPool, FreeBlocksAreUnmappedForNewOnes) {
   machine.mappable = 200000;
   auto* first = pool.allocate(150000);
-  EXPECT_FALSE(refusal(100000).empty());
+  EXPECT_FALSE(error_of(100000).empty());
   pool.give_back(first);
   EXPECT_NE(pool.allocate(100000), nullptr);
   EXPECT_EQ(machine.maps.size(), 1U);
@@ -179,7 +179,7 @@ TEST_F(PinPool, SlowLockDoesNotBlockOtherThreads) {
       served = again == free_one && pool.contains(again, 4096);
       pool.give_back(again);
       // The block that is being locked already counts, so only one more page fits.
-      refused = !refusal(64 << 10).empty();
+      refused = !error_of(64 << 10).empty();
     });
     if (other.wait_for(std::chrono::seconds(10)) == std::future_status::timeout) {
       std::fputs("allocate() waits for another thread's mlock\n", stderr);
@@ -196,12 +196,12 @@ TEST_F(PinPool, SlowLockDoesNotBlockOtherThreads) {
 // Fails if a failed allocation is counted.
 TEST_F(PinPool, FailedAllocationsAreNotCounted) {
   machine.lockable = 10000;
-  EXPECT_FALSE(refusal(20000).empty());
+  EXPECT_FALSE(error_of(20000).empty());
   EXPECT_EQ(pool.statistics().held_bytes, 0);
   EXPECT_EQ(pool.statistics().used_bytes, 0);
   EXPECT_TRUE(machine.maps.empty());
   machine.mappable = 5000;
-  EXPECT_FALSE(refusal(8000).empty());
+  EXPECT_FALSE(error_of(8000).empty());
   EXPECT_EQ(pool.statistics().held_bytes, 0);
   pool.set_limit(8192);
   EXPECT_NE(pool.allocate(4096), nullptr);

@@ -38,7 +38,7 @@ std::shared_ptr<sdk::GraphImpl> capture(const std::function<void()>& work) {
 }
 
 // Returns the message of the `unsupported` error that `work` throws.
-std::string refusal(const std::function<void()>& work) {
+std::string error_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const Error& error) {
@@ -77,8 +77,9 @@ TEST(CpuGraph, RejectsOpsWhoseResultTheHostReads) {
   for (const auto& [name, work] : cases) {
     auto graph = make_cpu_graph();
     graph->capture_begin(std::nullopt);
-    EXPECT_NE(refusal(work).find(std::string(name).substr(6)), std::string::npos) << name;
-    EXPECT_NE(refusal([&] { graph->capture_end(); }).find("cannot be captured"), std::string::npos);
+    EXPECT_NE(error_of(work).find(std::string(name).substr(6)), std::string::npos) << name;
+    EXPECT_NE(error_of([&] { graph->capture_end(); }).find("cannot be captured"),
+              std::string::npos);
     EXPECT_FALSE(is_cpu_capturing());
   }
 }
@@ -89,7 +90,7 @@ TEST(CpuGraph, IsUsableAfterARejectedCapture) {
   const auto x = at::ones({4});
   auto graph = make_cpu_graph();
   graph->capture_begin(std::nullopt);
-  refusal([&] { x.sum().item<float>(); });
+  error_of([&] { x.sum().item<float>(); });
   EXPECT_EQ(x.sum().item<float>(), 4);
   EXPECT_THROW(graph->capture_end(), Error);
   EXPECT_THROW(graph->replay(), Error);

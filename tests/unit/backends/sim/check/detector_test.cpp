@@ -106,7 +106,8 @@ TEST_F(SimCheckDetector, CorrectFreesAreNotReported) {
               detector.wait(1, 0);
             }),
             0U);
-  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U) << "recorded for a different stream";
+  EXPECT_EQ(use_and_free([&] { detector.record_stream(kA, 2); }), 1U)
+      << "recorded for a different stream";
 }
 
 // Fails if a wait after the free but before the reuse is considered too late.
