@@ -50,7 +50,7 @@ TEST(CpuRegistration, IsChosenByName) {
   EXPECT_TRUE(get_accelerator().visible_devices_envs().empty());
 }
 
-// Fails if LOCAL_RANK does not select the initial device, or an invalid rank does not select device
+// Fails if LOCAL_RANK does not select the initial device, or an invalid rank does not mean device
 // 0.
 TEST(CpuLocalRank, SelectsTheInitialDevice) {
   for (const auto& [rank, expected] :

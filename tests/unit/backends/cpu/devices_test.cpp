@@ -57,7 +57,7 @@ TEST_F(CpuDevices, StayWithinTheAllowedCpus) {
 // Fails if there is no device when the topology reports no cores.
 TEST_F(CpuDevices, AtLeastOne) { EXPECT_EQ(cpu_devices({}, std::nullopt).size(), 1u); }
 
-// Fails if LOCAL_SIZE is ignored, or an invalid value is accepted or causes an error.
+// Fails if LOCAL_SIZE is not read, or an invalid value is not ignored with a single warning.
 TEST(LocalSize, IsRead) {
   ::setenv("LOCAL_SIZE", "6", 1);
   EXPECT_EQ(local_size_from_environment(), 6);

@@ -83,7 +83,7 @@ int train(int steps, const char* message) {
       EXPECT_THAT(error.what(), HasSubstr(message));
     }
   }
-  EXPECT_LT(last, 1.45);  // the loss has fallen
+  EXPECT_LT(last, 1.45);  // the loss has decreased
   EXPECT_GT(last, 0);
   try {
     runtime().devices[0]->synchronize();

@@ -72,8 +72,8 @@ TEST_F(SimCheckDetector, DistinguishesPartsOfMemory) {
   EXPECT_EQ(launch(1, {touch(kA, false, 0x20, 0x60)}), 1U);
 }
 
-// Fails if memory freed while another stream may use it is not reported, or is reported before it
-// is reused.
+// Fails if freeing memory that another stream may still use is not reported, or is reported before
+// the memory is reused.
 TEST_F(SimCheckDetector, ReportsMemoryFreedInUse) {
   launch(0, {writes(kA)});
   detector.record(1, 0);
