@@ -64,7 +64,7 @@ TEST_F(DeviceFilesTest, HonorsVisibleDevices) {
 }
 
 // Fails if a missing folder throws, or there is no reason for the lack of devices.
-TEST_F(DeviceFilesTest, MissingFolderIsNoDevice) {
+TEST_F(DeviceFilesTest, MissingFolderMeansNoDevices) {
   const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
   EXPECT_EQ(probe.device_count, 0);
   EXPECT_NE(probe.reason.find("there is no"), std::string::npos);

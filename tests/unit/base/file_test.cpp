@@ -112,7 +112,7 @@ TEST_F(FileTest, ReadsNoMoreThanTheLimit) {
               HasSubstr("at most 100 bytes"));
 }
 
-// Fails if pipes are rejected as user-supplied inputs, or endless devices are accepted.
+// Fails if pipes are rejected as user-supplied inputs, or devices such as /dev/zero are accepted.
 TEST_F(FileTest, InputsMayBePipes) {
   ::alarm(20);
   ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);

@@ -170,7 +170,8 @@ TEST(PluginSearch, InvalidLibraries) {
   EXPECT_THAT(library_problem("/nonexistent.so"), HasSubstr("No such file"));
 }
 
-// Fails if folders of the variable do not come first, or an empty entry means the current folder.
+// Fails if folders in ANYACCEL_PLUGIN_PATH do not come first, or an empty entry means the current
+// folder.
 TEST(PluginSearch, Path) {
   const test::ScopedEnv env("ANYACCEL_PLUGIN_PATH", ":/a::/b:");
   const auto path = plugin_search_path();

@@ -59,7 +59,8 @@ TEST_F(TrustedPath, WritableByOthers) {
   }
 }
 
-// Fails if a sticky, world-writable folder may contain code itself. Everyone may add files to it.
+// Fails if code directly inside a sticky, world-writable folder is trusted. Everyone may add files
+// to such a folder.
 TEST_F(TrustedPath, StickyFolders) {
   ::chmod((temporary / "above").c_str(), 01777);
   EXPECT_EQ(problem(), "");
@@ -155,7 +156,7 @@ TEST_F(TrustedPath, PrivateGroups) {
   EXPECT_EQ(in_child_as(id, group, trusted), 0) << "a group without a name";
 }
 
-// Fails if a variable can name a library that others can modify.
+// Fails if an environment variable can name a library that others can modify.
 TEST_F(TrustedPath, LibrariesFromVariables) {
   const test::ScopedEnv path("ANYACCEL_TEST_LIBRARY", file.c_str());
   EXPECT_EQ(env_library("ANYACCEL_TEST_LIBRARY"), file.string());

@@ -73,7 +73,8 @@ TEST(UntrustedText, TruncatesLongTexts) {
   EXPECT_TRUE(message.ends_with("xxx; do this"));
 }
 
-// Fails if control characters reach a terminal, or format characters that scripts need are escaped.
+// Fails if control characters reach a terminal, or format characters that some writing systems need
+// are escaped.
 TEST(UntrustedText, KeepsScriptsOnATerminal) {
   EXPECT_EQ(terminal_text("a\n\t\r\x1b]0;x\x07\xc2\x9b\x9b\x7f"),
             "a\n\t\r\\x1b]0;x\\x07\\u009b\\x9b\\x7f");

@@ -36,8 +36,8 @@ TEST_F(ExternalDependenciesTest, ChangedSystemHeader) {
   EXPECT_EQ(fake.in_cache("tiny-"), 1) << "the old entry must be replaced";
 }
 
-// Fails if files that the key covers also count as external, because the compiler resolves links.
-// Each load would then check LibTorch's headers.
+// Fails if files that the key covers also count as external. The compiler resolves links in their
+// paths, and each load would then check LibTorch's headers.
 TEST_F(ExternalDependenciesTest, LinksAreFollowed) {
   fs::create_directory_symlink(fake.path("torch"), fake.path("link"));
   fake.write("torch/include/t.h", "t\n");

@@ -149,8 +149,8 @@ TEST(NvccFlags, Rejected) {
                "its shell expands $ and backquotes");
 }
 
-// Fails if nvcc's shell can execute a folder name, or linker flags are passed to nvcc's compile
-// step.
+// Fails if nvcc's shell can execute commands in a folder's name, or linker flags are passed to
+// nvcc's compile step.
 TEST(NvccFlags, FoldersThatTheShellExpands) {
   Op op{.description = with("source = k.cu\nflag = -Wl,-rpath,/opt/lib -lm -fno-math-errno"),
         .file = "/ops/tiny.op"};

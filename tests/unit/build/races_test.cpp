@@ -147,8 +147,8 @@ TEST(FileLock, ForkedChildDoesNotHoldIt) {
   }
 }
 
-// Fails if waiting for another process's build is not reported with its process id, or cannot be
-// interrupted.
+// Fails if a process that waits for another one's build does not report that process's id, or
+// cannot be interrupted.
 TEST_F(RacesTest, WaitIsReportedAndBounded) {
   fake.write("slow", "30");
   const pid_t child = start_loading();

@@ -60,7 +60,7 @@ TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
   auto found = fake.load();
   EXPECT_EQ(found.origin, Origin::built);
   EXPECT_EQ(read_file(found.held.library), kWhole);
-  EXPECT_EQ(fake.calls(), 4);  // version, two sources, and library
+  EXPECT_EQ(fake.calls(), 4);  // version, two sources, and link step
   EXPECT_EQ(fake.in_cache(".anyaccel-build-"), 0);
   EXPECT_EQ(fake.load().origin, Origin::cached);
   EXPECT_EQ(fake.calls(), 4);
@@ -69,7 +69,7 @@ TEST_F(ServiceTest, CachedLoadRunsNoProgram) {
 // Fails if a change that affects the binary does not change the key. Each change must cause a
 // build, and undoing it must not.
 TEST_F(ServiceTest, KeyCoversEverythingThatAffectsTheBinary) {
-  fake.describe("");  // with LibTorch
+  fake.describe("");  // with LibTorch, so that the key covers it
   fake.load();
   int built = 1;
   const auto expect_new = [&](const char* what) {

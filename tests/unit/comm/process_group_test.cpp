@@ -389,7 +389,8 @@ TEST(OneCclThread, ReleasesTensorsBeforeACallReturns) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OneCcl, testing::Values(2, 4));
 
-// Fails if ranks that are threads of one process deadlock. oneCCL cannot distinguish them.
+// Fails if oneCCL accepts ranks that are threads of one process. It cannot distinguish them, and
+// they would deadlock.
 TEST(OneCclInThreads, IsRejected) {
   if (const char* mode = std::getenv("ANYACCEL_CCL"); mode != nullptr && std::string(mode) == "off")
     GTEST_SKIP() << "ANYACCEL_CCL is off, for example because oneCCL fails under sanitizers";

@@ -120,8 +120,8 @@ TEST(Kit, CaseOfTwoProcessesHasOneResult) {
   EXPECT_EQ(report.results[2].message, "process 1: ended without a result");
 }
 
-// Fails if a run with only skipped cases conforms, or a failed recommended case prevents
-// conformance.
+// Fails if a run with only skipped cases counts as conforming, or a failed recommended case
+// prevents conformance.
 TEST(Kit, RequiredCasesDecideConformance) {
   EXPECT_TRUE(run_trial("trial.passes").conforms());
   EXPECT_FALSE(run_trial("trial.does_not_apply").conforms());
@@ -206,7 +206,7 @@ TEST(Kit, ReportsAreWellFormed) {
   EXPECT_THAT(text.str(), HasSubstr("does not conform"));
 }
 
-// Fails if a listed option is not accepted, or `_` and `=` are not accepted for `-` and a space.
+// Fails if a listed option is rejected, or an invalid option or value is accepted.
 TEST(Kit, OptionsAreRead) {
   Options options;
   for (const auto& option : option_table())

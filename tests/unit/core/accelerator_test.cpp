@@ -46,7 +46,7 @@ TEST_F(AcceleratorTest, DeviceIndexOutOfRange) {
   EXPECT_EQ(accelerator.current_device(), 2);
 }
 
-// Fails if an out-of-range index does not mean device 0 when names carry no index.
+// Fails if an out-of-range index does not mean device 0 when device names have no index.
 TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   for (const DeviceIndex rank : {-1, 3, 256, 1 << 20}) {
     accelerator_.set_device(2);
@@ -62,7 +62,8 @@ TEST_F(AcceleratorTest, AnyIndexIsValidWithoutIndexedNames) {
   EXPECT_ERROR(none.set_device(0), invalid_argument, "a machine with such devices");
 }
 
-// Fails if names carry an index that the traits forbid, or are not valid for torch::Device.
+// Fails if device names contain an index that the traits forbid, or are not valid for
+// torch::Device.
 TEST_F(AcceleratorTest, NamesAreValidForTorch) {
   EXPECT_EQ(accelerator_.device_name(), "cpu");
   EXPECT_EQ(accelerator_.device_name(1), "cpu");
@@ -300,7 +301,7 @@ TEST_F(AcceleratorTest, RegisteredOpBuilderIsFound) {
       invalid_argument, "FakeBuilder on mock");
 }
 
-// Fails if a folder does not exist, or lacks the headers.
+// Fails if a returned library folder does not exist, or the include folder lacks the headers.
 TEST_F(AcceleratorTest, BuildExtensionReturnsExistingFolders) {
   const auto build = accelerator_.build_extension();
   for (const auto& folder : build.library_dirs)

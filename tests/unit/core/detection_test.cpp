@@ -185,7 +185,8 @@ TEST_F(DetectionTest, FirstCallsFromManyThreadsAgree) {
   for (auto* one : seen) EXPECT_EQ(one, seen[0]);
 }
 
-// Fails if a start variable is not set, or overwrites the user's value.
+// Fails if an environment variable in the traits' start_environment is not set, or overwrites the
+// user's value.
 TEST_F(DetectionTest, StartEnvironmentKeepsTheUsersValues) {
   const ScopedEnv mine("ANYACCEL_TEST_KEPT", "mine");
   const ScopedEnv unset("ANYACCEL_TEST_NEW", nullptr);

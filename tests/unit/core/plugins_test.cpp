@@ -184,7 +184,7 @@ TEST_F(PluginsTest, EndlessOutputIsRejected) {
 class HangingPlugin : public PluginsTest, public testing::WithParamInterface<Broken> {};
 
 // Fails if a plugin's code is not stopped at the time limit, in its trial or in this process.
-TEST_P(HangingPlugin, IsBounded) {
+TEST_P(HangingPlugin, IsStopped) {
   folder.add(kName, kPlugin, "priority = 5000\n");
   const ScopedEnv seconds("ANYACCEL_PLUGIN_TIMEOUT", "3");
   const ScopedEnv program("FAKE_PLUGIN_PROGRAM", std::to_string(::getpid()).c_str());
@@ -346,7 +346,7 @@ TEST(PluginTrial, ChildProcessesAreKilled) {
   ::close(ends[1]);
 }
 
-// Fails if a trial outlives its program.
+// Fails if a trial outlives the program that started it.
 TEST(PluginTrial, EndsWithItsProgram) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -92,7 +92,7 @@ void run_processes(int size) {
 // Fails if another process cannot open the memory, or waiting ranks are not woken.
 TEST(ShmComm, ProcessesGetCorrectResults) {
   run_processes(2);
-  run_processes(4);  // more ranks than many machines have CPUs, so ranks sleep
+  run_processes(4);  // more ranks than some machines have CPUs, so that waiting ranks sleep
 }
 
 // Fails if the comparison of round numbers does not handle wraparound at 2^32.
@@ -147,7 +147,7 @@ TEST(ShmComm, CallsTheIdleFunctionWhileWaiting) {
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
       group.set_idle({});
     } else {
-      // Wait for one call only, because a rank that waits for long sleeps.
+      // Wait for one call only, because a rank that waits for a long time goes to sleep.
       while (calls == 0) std::this_thread::yield();
       group.all_reduce(&value, &value, 1, Kind::f32, Reduce::sum);
     }
@@ -261,7 +261,7 @@ TEST(ShmComm, PeerThatExitsAfterContributingIsNotDead) {
   const auto children = start_ranks(2, [&](int rank) {
     auto mine = options(rank, 2);
     auto& counter = meeting.counter();
-    // Rank 1 posts and exits just before rank 0 checks for dead peers.
+    // Rank 1 contributes to the barrier and exits just before rank 0 checks for dead peers.
     if (rank == 0)
       mine.before_look = [&] {
         counter.store(1);

@@ -97,7 +97,8 @@ std::vector<std::uint16_t> reduced(const Kernels& set, Kind kind, Reduce reduce,
   return out;
 }
 
-// Fails if any 16-bit value, such as a subnormal, infinity or NaN, does not round-trip.
+// Fails if adding -0 to any 16-bit value changes it, even if it is subnormal or infinite. NaNs must
+// stay NaNs.
 TEST(ShmReduce, EveryHalfPrecisionValueRoundTrips) {
   std::vector<std::uint16_t> all(65536);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::uint16_t>(i);

@@ -18,7 +18,7 @@ std::string render(const std::string& text, const std::string& more = "") {
 
 // Fails if trim_blocks, lstrip_blocks or a minus sign in a tag strip whitespace differently from
 // Jinja.
-TEST(Chat, WhiteSpace) {
+TEST(Chat, Whitespace) {
   EXPECT_EQ(render("a\n  {% if true %}\n b\n  {% endif %}  \nc\n"), "a\n b\n  \nc");
   EXPECT_EQ(render("a \n {%- if true -%} \n b {%+ endif +%}\nc"), "ab \nc");
   EXPECT_EQ(render("  {{ 1 }}\n{{- 2 -}} \n 3{# x #}\n\n{#- y -#} \n4"), "  1234");

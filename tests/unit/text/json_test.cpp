@@ -7,7 +7,7 @@
 namespace anyaccel::llm {
 namespace {
 
-// Fails if untrusted input can exhaust the stack, or text after the first value is ignored.
+// Fails if untrusted input can exhaust stack or memory, or malformed JSON is accepted.
 TEST(Json, Bounds) {
   EXPECT_ERROR(parse_json(std::string(100000, '['), "f"), corrupt, "f is nested too deep");
   EXPECT_ERROR(parse_json("[1,2]", "f", {.max_bytes = 4}), corrupt, "too large");

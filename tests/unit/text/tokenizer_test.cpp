@@ -64,7 +64,7 @@ TEST(Tokenizer, Merges) {
   folder.write("tokenizer.json", bpe(R"([["a","b"],["b","c"],["a","a"]])"));
   EXPECT_EQ(Tokenizer::load(folder.path()).encode("abcaaa"), Ids({3, 2, 7, 0}));
   EXPECT_EQ(old_style.encode("adb"),
-            Ids({3}));  // unknown characters are dropped, as in the library
+            Ids({3}));  // unknown characters are dropped, as in the `tokenizers` library
 }
 
 // Fails if an unknown step is ignored instead of rejected.
@@ -235,9 +235,9 @@ std::string replacement(const std::string& from, const std::string& to) {
   return R"({"type":"Replace","pattern":{"String":")" + from + R"("},"content":")" + to + "\"}";
 }
 
-// Fails if the prefix mark does not follow the library's alignment of a piece's first byte.
-// Normalization may turn one character into several (U+0E33 becomes U+0E4D and U+0E32) or remove
-// it, and several pieces may come from the first character.
+// Fails if the prefix mark does not follow the `tokenizers` library's alignment of a piece's first
+// byte. Normalization may turn one character into several (U+0E33 becomes U+0E4D and U+0E32) or
+// remove it, and several pieces may come from the first character.
 TEST(Tokenizer, PrefixMarkFollowsTheAlignment) {
   const TemporaryFolder folder;
   const std::string metaspace =

@@ -57,8 +57,8 @@ TEST_F(NvmlTest, FollowsCudaVisibleDevices) {
   EXPECT_EQ(probe_devices().device_count, 1);
 }
 
-// Fails if a UUID in CUDA_VISIBLE_DEVICES is not accepted, as in DeepSpeed, which parses entries
-// with int().
+// Fails if a UUID in CUDA_VISIBLE_DEVICES is rejected. DeepSpeed parses entries with int(), which
+// fails on UUIDs.
 TEST_F(NvmlTest, AcceptsUuids) {
   machine(kTwo);
   visible("GPU-bb,GPU-aa");
@@ -103,8 +103,8 @@ TEST_F(NvmlTest, KnowsWhenTheOrderIsUncertain) {
   EXPECT_TRUE(Nvml::instance().order_is_certain());
 }
 
-// Fails if a device that the container may not open shifts the indices of the others.
-TEST_F(NvmlTest, UnopenedDevicesKeepTheirIndex) {
+// Fails if a device that the container cannot open shifts the indices of the others.
+TEST_F(NvmlTest, InaccessibleDevicesKeepTheirIndex) {
   machine("gpu -\ngpu GPU-bbbb H200 9 0 200 400\n");
   visible("1");
   EXPECT_EQ(Nvml::instance().visible_uuids(), Texts{"GPU-bbbb"});

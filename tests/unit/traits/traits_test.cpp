@@ -122,7 +122,8 @@ TEST(TraitsOrder, NamesAndPrioritiesAreUnique) {
   }
 }
 
-// Fails if a flag that Gaudi programs rely on changes, or a start variable has no reason.
+// Fails if a flag that Gaudi programs rely on changes, or a variable in start_environment has no
+// reason.
 TEST(TraitsHpu, FlagsAndEnvironment) {
   const auto* hpu = find("hpu");
   if (hpu == nullptr) GTEST_SKIP();

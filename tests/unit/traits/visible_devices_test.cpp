@@ -59,7 +59,7 @@ TEST(VisibleDevices, Uuids) {
   EXPECT_EQ(plain("GPU-aaaa,GPU-bbbb,GPU-bbbb1111"), (Devices{{0}}));
 }
 
-// Fails if a device in MIG mode counts as itself, or as more than one MIG instance.
+// Fails if a device in MIG mode counts as a whole device, or as more than one MIG instance.
 TEST(VisibleDevices, Mig) {
   EXPECT_EQ(visible_devices("MIG-1111-bb", kMixed), (Devices{{0, 1}}));
   EXPECT_EQ(visible_devices("MIG-GPU-aaaa0000-1111/2/0", kMixed), (Devices{{0, 1}}));

@@ -133,7 +133,7 @@ TEST(CountingAllocator, OutOfMemoryErrorHasTheSize) {
     EXPECT_THAT(error.what(), HasSubstr("DefaultCPUAllocator: can't allocate memory"));
     EXPECT_THAT(error.what(), HasSubstr(std::to_string(huge)));
   }
-  // This also applies when adding the header size overflows.
+  // A size that overflows when the header is added must also be reported as out of memory.
   EXPECT_THROW(c10::GetCPUAllocator()->allocate(~std::size_t{0}), c10::OutOfMemoryError);
   EXPECT_EQ(counted_memory().num_ooms, before.num_ooms + 2);
   EXPECT_EQ(current(), before.allocated_bytes.current);

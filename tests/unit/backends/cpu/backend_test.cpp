@@ -41,7 +41,7 @@ TEST(CpuRegistration, IsChosenByName) {
   ::setenv("DS_ACCELERATOR", "cpu", 1);
   ::setenv("ANYACCEL_CCL", "off", 1);
   auto names = registered_backends();
-  if (names.back() == "sim") names.pop_back();  // selected only by name
+  if (names.back() == "sim") names.pop_back();  // sim is selected only by name
   EXPECT_EQ(names.back(), "cpu");
   EXPECT_EQ(get_accelerator().name(), "cpu");
   EXPECT_EQ(get_accelerator().communication_backend_name(), "gloo");
@@ -88,7 +88,8 @@ TEST_F(CpuAccelerator, CurrentDeviceIsPerThread) {
   accelerator.set_device(0);
 }
 
-// Fails if a thread keeps a device index of an earlier backend that the current one does not have.
+// Fails if a thread keeps a device index from an earlier backend that is out of range for the
+// current one.
 TEST(CpuBackendTest, StaleDeviceIndexIsDiscarded) {
   CpuBackend two(two_nodes());
   two.set_device(1);
@@ -216,8 +217,7 @@ TEST(CpuMemory, ReportsProcessMemoryOnRequest) {
   EXPECT_GE(accelerator.max_memory_allocated(), accelerator.memory_allocated() - (1 << 20));
 }
 
-// Fails if the peak cannot be restarted where the system forbids resetting it, as in some
-// containers.
+// Fails if the peak cannot be reset in a container that forbids resetting the kernel's peak.
 TEST(CpuMemory, PeakResetsWithoutSystemSupport) {
   const auto large = [] { return at::zeros({64 << 20}, at::kByte).add_(1); };
   ProcessMemory memory([]() noexcept { return false; });
@@ -258,7 +258,7 @@ TEST_F(CpuAccelerator, DescribesItsDevices) {
   EXPECT_THROW(accelerator.compute_capability(), Error);
 }
 
-// Fails if a device has a separate generator, because torch's seeds would then not affect it.
+// Fails if a device has its own generator, which torch's seeds would not affect.
 TEST_F(CpuAccelerator, UsesTheHostGenerator) {
   EXPECT_EQ(accelerator.default_generator(1), at::detail::getDefaultCPUGenerator());
   accelerator.manual_seed(7);
@@ -269,7 +269,7 @@ TEST_F(CpuAccelerator, UsesTheHostGenerator) {
   EXPECT_TRUE(a.equal(at::empty({8}, at::kFloat).uniform_()));
 }
 
-// Fails if the accelerator does not use the backend's graphs, so that replay has no effect.
+// Fails if the accelerator does not use the backend's graphs. Replay would then have no effect.
 TEST_F(CpuAccelerator, CapturesAndReplays) {
   auto graph = accelerator.create_graph();
   auto total = at::empty({4}, at::kFloat).fill_(1);

@@ -41,7 +41,7 @@ struct SimChecker : testing::Test {
   }
 };
 
-// Fails if an unknown mode is accepted, because the program would then run unchecked.
+// Fails if an unknown mode is accepted. The program would then run unchecked.
 TEST(SimCheckOptions, RejectUnknownModes) {
   EXPECT_ERROR(anyaccel::sim::install({.check = "yes"}), invalid_argument, "SIM_CHECK");
 }
@@ -67,7 +67,7 @@ TEST(SimCheckOptions, KernelsThatUseDeviceAddressesAreNamed) {
       "my_kernel on the default stream of sim:0 uses the tensor's address");
 }
 
-// Fails if ops are observed, which costs time, while checks are disabled.
+// Fails if ops are observed while checks are disabled. This would make every program slower.
 TEST(SimCheckOptions, NothingIsObservedByDefault) {
   anyaccel::sim::install({});
   EXPECT_EQ(observer(), nullptr);

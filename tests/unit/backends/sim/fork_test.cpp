@@ -21,8 +21,8 @@ namespace {
 
 // Fails if a forked child deadlocks on a lock of the simulator that a thread of its parent held. It
 // must be able to query memory, and to stop the streams when it exits. Without atfork handlers that
-// acquire these locks, about 12 of 20 children hung on the device's memory, 7 of 20 on pinned
-// memory, and 1 of 40 on a stream's lock.
+// acquire these locks, about 12 of 20 children hung on the lock of the device's memory, 7 of 20 on
+// that of pinned memory, and 1 of 40 on that of a stream.
 TEST(SimFork, ChildFindsNoLockHeld) {
   ::anyaccel::sim::install({});
   auto& device = *runtime().devices[0];

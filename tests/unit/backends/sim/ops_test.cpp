@@ -98,8 +98,8 @@ void expect_equal(const char* name, const Tensors& inputs, Work work) {
   }
 }
 
-// Fails if an op differs from the CPU in any bit, forward or backward. The cases cover functional,
-// in-place, out=, view and decomposed ops, and ops with several results.
+// Fails if an op's result differs from the CPU's in any bit, forward or backward. The cases cover
+// functional, in-place, out=, view and decomposed ops, and ops with several results.
 TEST_F(SimOps, MatchTheCpuBitwise) {
   const auto x = at::randn({6, 8}), y = at::randn({8, 5}), z = at::randn({8});
   expect_equal("mm", {x, y}, [](const Tensors& t) { return t[0].mm(t[1]); });
@@ -185,8 +185,8 @@ TEST_F(SimOps, ConjugateAndNegativeBits) {
   EXPECT_TRUE(at::imag(tensor.conj()).clone().cpu().equal(at::imag(host.conj()).clone()));
 }
 
-// Fails if the result of a kernel that leaves the conjugation of its output to the caller, as this
-// one does, is wrong.
+// Fails if the result is wrong for a kernel that leaves conjugating its output to the caller.
+// linalg_lu_solve has such a kernel.
 TEST_F(SimOps, DeferredConjugationIsApplied) {
   const auto a = at::complex(at::randn({3, 3}), at::randn({3, 3})),
              b = at::complex(at::randn({4, 3}), at::randn({4, 3}));
@@ -213,12 +213,12 @@ TEST_F(SimOps, DevicesDoNotMix) {
   EXPECT_TRUE((first + at::ones({})).cpu().equal(host + 1));
 }
 
-// Fails if an out-of-range index crashes, or the next wait does not report it.
+// Fails if an out-of-range index crashes the program, or the next wait does not report it.
 TEST_F(SimOps, KernelErrorSurfacesAtTheNextWait) {
   const auto table = at::randn({4, 2}).to(device());
   const auto good = at::arange(2).to(device()), bad = (at::arange(2) + 9).to(device());
   at::embedding(table, good);
-  // As on a GPU, the op is queued and only its shapes are known.
+  // As on a GPU, the op is only queued. Its result has a shape, but no data yet.
   const auto result = at::embedding(table, bad);
   EXPECT_THROW(result.cpu(), c10::Error);
   EXPECT_TRUE(at::embedding(table, good).cpu().equal(table.cpu().narrow(0, 0, 2)));
@@ -238,8 +238,8 @@ TEST_F(SimOps, DropoutDrawsFromTheDevice) {
       dropped.masked_select(kept).allclose(at::ones({kept.sum().item<std::int64_t>()}) / 0.75));
 }
 
-// Fails if the accelerator lacks a feature of the simulated device, or its numbers differ from
-// torch's.
+// Fails if the accelerator's properties do not match the simulator's options, or an unsupported
+// dtype or an allocation beyond the memory limit is accepted.
 TEST(SimBackend, IsAnAccelerator) {
   const test::ScopedEnv name("DS_ACCELERATOR", "sim"), memory("SIM_MEMORY", "64MiB"),
       devices("SIM_DEVICES", "3"), dtypes("SIM_DTYPES", "float32,int64,bool,uint8");
@@ -266,7 +266,7 @@ TEST(SimBackend, IsChosenByNameOnly) {
 TEST_F(SimOps, ForkedChildGetsAnError) {
   const auto tensor = at::ones({4}).to(device());
   tensor.add_(1).cpu();
-  const auto told = [](const auto& work) {
+  const auto mentions_fork = [](const auto& work) {
     try {
       work();
     } catch (const c10::Error& error) {
@@ -283,9 +283,10 @@ TEST_F(SimOps, ForkedChildGetsAnError) {
                                  });
   const auto child = ::fork();
   if (child == 0) {
-    const bool all = told([&] { tensor.add_(1); }) &&
-                     told([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
-                     told([&] { backends::sim::runtime().devices[0]->synchronize(); });
+    const bool all =
+        mentions_fork([&] { tensor.add_(1); }) &&
+        mentions_fork([&] { synchronize(*backends::sim::runtime().devices[0]->streams[0]); }) &&
+        mentions_fork([&] { backends::sim::runtime().devices[0]->synchronize(); });
     // This is what exit() does, but exit() would also report leaks of threads that do not exist in
     // the child.
     backends::sim::stop_streams();

@@ -58,7 +58,7 @@ class SimRnn : public testing::Test {
   }
 };
 
-// Fails if the result or gradient of a cell differs from the CPU.
+// Fails if the outputs or gradients of a recurrent network differ from the CPU's.
 TEST_F(SimRnn, LstmMatchesTheCpu) {
   compare(4, true);
   compare(4, false);

@@ -1,5 +1,5 @@
-// The simulator in place of each device type that it can stand in for, through torch's own
-// interfaces. A process can hold only one such type, so each test runs in its own process.
+// The simulator in place of each device type that it can replace, used through torch's own
+// interfaces. A process can replace only one type, so each test runs in its own process.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
@@ -39,7 +39,7 @@ class SimStandsIn : public testing::TestWithParam<const char*> {
   static c10::Device device(int index) { return runtime().device(index); }
 };
 
-// Fails if the type's name is unknown to torch, or results and gradients differ from the CPU.
+// Fails if torch does not know the type's name, or results and gradients differ from the CPU's.
 TEST_P(SimStandsIn, ComputesLikeTheCpu) {
   EXPECT_EQ(c10::Device(GetParam()).type(), runtime().type);
   EXPECT_TRUE(at::globalContext().getAcceleratorHooksInterface(runtime().type).isAvailable());

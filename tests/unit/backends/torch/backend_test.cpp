@@ -48,7 +48,7 @@ TEST_F(TorchBackendTest, EarlySeedIsApplied) {
   EXPECT_EQ(accelerator_.default_generator(1).current_seed(), 42U);
 }
 
-// Fails if a stream loses its device, or devices share a current stream.
+// Fails if a stream belongs to the wrong device, or devices share a current stream.
 TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   const auto zero = accelerator_.Stream(0);
   const auto one = accelerator_.Stream(1, -1);
@@ -70,8 +70,8 @@ TEST_F(TorchBackendTest, StreamsBelongToDevices) {
   EXPECT_ERROR(accelerator_.set_stream(host), invalid_argument, "another accelerator");
 }
 
-// Fails if the generic backend does not reject timing of unrecorded events or events without
-// timing.
+// Fails if the generic backend measures the time of an event that is not recorded or was created
+// without timing.
 TEST_F(TorchBackendTest, EventRules) {
   auto timed = accelerator_.Event(true);
   auto end = accelerator_.Event(true);

@@ -1,4 +1,4 @@
-// Extensions of the cuda backend over the generic one, with a fake NVML and a fake driver.
+// Features that the cuda backend adds to the generic one, with a fake NVML and a fake driver.
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST_P(CudaGates, FollowTheCapability) {
   test::install_test_device("cuda");
   auto& accelerator = get_accelerator();
   EXPECT_EQ(accelerator.is_fp16_supported(), gate.fp16);
-  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch also counts emulation
+  EXPECT_TRUE(accelerator.is_bf16_supported());  // torch also counts emulated bf16
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::BFloat16).fast, gate.fast_bf16);
   EXPECT_EQ(accelerator.dtype_support(c10::ScalarType::Float8_e4m3fn).computable, gate.fp8);
   EXPECT_EQ(accelerator.is_triton_supported(), gate.triton);

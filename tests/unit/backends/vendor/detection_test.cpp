@@ -62,7 +62,7 @@ TEST_F(DetectionTest, NothingIsDetectedWithoutDevices) {
       << "a library was opened although there is no device";
 }
 
-// Fails if the vendor's library is not opened although its devices exist.
+// Fails if a vendor's library is not opened although the machine has this vendor's devices.
 TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   add("dev/davinci0");
   add("dev/davinci1");
@@ -75,8 +75,8 @@ TEST_F(DetectionTest, OpensTheVendorsLibraryForItsDevices) {
   EXPECT_EQ(get_accelerator().communication_backend_name(), "hccl");
 }
 
-// Fails if devices without a library that supports them are selected, or the reason names no
-// remedy.
+// Fails if devices are selected without a library that supports them, or the reason does not
+// describe the problem with the library.
 TEST_F(DetectionTest, ReasonNamesTheMissingLibrary) {
   add("dev/cambricon_dev0");
   setenv("ANYACCEL_MLU_LIBRARY", "/nonexistent/libtorch_mlu.so", 1);
@@ -86,7 +86,7 @@ TEST_F(DetectionTest, ReasonNamesTheMissingLibrary) {
   EXPECT_THAT(verdict("mlu").reason, HasSubstr("did not add the device type 'mlu'"));
 }
 
-// Fails if the variables for Gaudi are set only after its PyTorch bridge has read them.
+// Fails if Gaudi's environment variables are set only after its PyTorch bridge has read them.
 TEST_F(DetectionTest, SetsGaudisVariablesBeforeItsBridgeStarts) {
   add("sys/class/accel/accel0/device/vendor", "0x1da3\n");
   add("sys/class/accel/accel1/device/vendor", "0x1da3\n");

@@ -33,8 +33,8 @@ class DifferencesTest : public testing::Test {
   }
 };
 
-// Fails if Gaudi starts without deterministic algorithms, or the default variables override the
-// user's.
+// Fails if Gaudi starts without deterministic algorithms, or default settings override the user's
+// environment variables.
 TEST_F(DifferencesTest, HpuStartsDeterministic) {
   setenv("PT_HPU_LAZY_ACC_PAR_MODE", "1", 1);
   unsetenv("PT_HPU_ENABLE_REFINE_DYNAMIC_SHAPES");
@@ -104,7 +104,7 @@ TEST_F(DifferencesTest, XpuCommunication) {
   EXPECT_EQ(xpu.visible_devices_envs(), std::vector<std::string>{"ZE_AFFINITY_MASK"});
 }
 
-// Fails if Triton support does not match the vendor's stack.
+// Fails if the mlu backend does not report Triton support, or the npu backend does.
 TEST_F(DifferencesTest, MluHasTriton) { EXPECT_TRUE(start("mlu").is_triton_supported()); }
 TEST_F(DifferencesTest, NpuHasNoTriton) { EXPECT_FALSE(start("npu").is_triton_supported()); }
 

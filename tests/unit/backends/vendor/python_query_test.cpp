@@ -14,8 +14,8 @@
 namespace anyaccel::sdk {
 namespace {
 
-/// Returns environment settings for a program that opens this build's libraries but is not
-/// instrumented itself.
+/// Returns environment settings for a program that opens this build's libraries but is not itself
+/// instrumented for the address sanitizer.
 std::string sanitizer() {
   Dl_info runtime{};
   void* start = dlsym(RTLD_DEFAULT, "__asan_init");
@@ -47,7 +47,7 @@ std::string python(const std::string& body) {
 
 bool has_python() { return std::system("python3 -c '' >/dev/null 2>&1") == 0; }
 
-// Fails if a process without Python gets an answer, or no reason.
+// Fails if a process without Python gets an answer, or does not get a reason.
 TEST(PythonQuery, NoAnswerWithoutPython) {
   const auto answer = ask_python("sys", "is_finalizing");
   EXPECT_FALSE(answer.value.has_value());

@@ -240,8 +240,8 @@ TEST(AioEngine, ForkedChildGetsAnError) {
   EXPECT_EQ(status, 0);
 }
 
-// Fails if there is no fallback when a sandbox blocks io_uring and libaio, or the fallback has no
-// reason.
+// Fails if there is no fallback when a sandbox blocks io_uring and libaio, or its reason is not
+// reported.
 TEST(AioQueue, FallsBackWithTheReason) {
   const auto child = ::fork();
   ASSERT_GE(child, 0);

@@ -1,4 +1,4 @@
-// Helper files and a fake queue for tests of the async_io engine.
+// Helper functions and a fake queue for tests of the async_io engine.
 #pragma once
 
 #include <fcntl.h>

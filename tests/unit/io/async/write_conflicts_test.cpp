@@ -138,8 +138,8 @@ TEST(AioWriteConflicts, RandomAdjacentWrites) {
   }
 }
 
-// Fails if a cached write is in flight close to a direct one. The page cache may hold both in one
-// folio, with stale data of the direct write.
+// Fails if a cached write is in flight close to a direct one. The page cache may hold both ranges
+// in one folio, and would then overwrite the direct write with stale data.
 TEST(AioWriteConflicts, CachedAndDirectWritesAreSeparated) {
   const Folder folder;
   InFlight all;

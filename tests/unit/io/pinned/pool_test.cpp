@@ -97,7 +97,7 @@ TEST_F(PinPool, ReusesAndCounts) {
   pool.give_back(first);
   EXPECT_EQ(pool.statistics().used_bytes, 0);
   EXPECT_EQ(pool.statistics().held_bytes, 102400);
-  auto* small = pool.allocate(5000);  // would waste most of the free block
+  auto* small = pool.allocate(5000);  // reuse would waste most of the free block
   EXPECT_NE(small, first);
   EXPECT_EQ(pool.allocate(99000), first);
   now = pool.statistics();
@@ -269,7 +269,7 @@ TEST(PinSystem, RealMemoryAndThreads) {
   EXPECT_GE(System().current_node(), 0);
 }
 
-// Fails if a limit is misread.
+// Fails if a size is parsed incorrectly, or invalid text is accepted.
 TEST(PinLimit, Text) {
   EXPECT_EQ(parse_bytes("123"), 123);
   EXPECT_EQ(parse_bytes("8GiB"), 8LL << 30);

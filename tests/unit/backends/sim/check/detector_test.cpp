@@ -120,8 +120,8 @@ TEST_F(SimCheckDetector, WaitBeforeReuseIsEnough) {
   EXPECT_EQ(launch(0, {writes(kA)}), 0U);
 }
 
-// Fails if captured work counts at capture instead of replay, or a replay with freed memory is not
-// reported.
+// Fails if captured work is checked at capture instead of at replay, or a replay that uses freed
+// memory is not reported.
 TEST_F(SimCheckDetector, GraphsUseMemoryAtReplay) {
   const int graph = 0;
   EXPECT_TRUE(detector.capture(&graph, kPool, 1, "captured", {reads(kA), writes(kB)}).empty());

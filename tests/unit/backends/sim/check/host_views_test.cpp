@@ -1,4 +1,5 @@
-// Protected host memory and the fault handler that reports accesses to it.
+// Host memory that is protected while a copy is pending, and the fault handler that reports
+// accesses to it.
 #include "backends/sim/check/host_views.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,8 @@ struct SimCheckHostViews : testing::Test {
   int early_reads = 0, early_writes = 0;
 };
 
-// Fails if an early access is not reported exactly once, or the program cannot continue after it.
+// Fails if an access to the target of a pending copy is not reported exactly once, or the program
+// cannot continue after it.
 TEST_F(SimCheckHostViews, EarlyReadIsReportedOnce) {
   views.close(copy_of(0, 100, /*written=*/true), /*whole=*/true);
   read(8);
@@ -104,7 +106,7 @@ TEST_F(SimCheckHostViews, NewOwnerFindsItUnprotected) {
   EXPECT_EQ(early_writes, 0);
 }
 
-// Fails if the end of one of two copies on a buffer also removes the protection of the other copy.
+// Fails if completing one of two copies on a buffer also removes the protection of the other.
 TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   Detector detector;
   detector.launch(7, "copy", {});
@@ -118,8 +120,8 @@ TEST_F(SimCheckHostViews, TwoCopiesOfOneBuffer) {
   EXPECT_EQ(early_reads, 1);
 }
 
-// Fails if a signal sent by raise() or kill() is handled as an early access, so that the program
-// continues.
+// Fails if a signal sent by raise() or kill() is mistaken for an access to protected memory, so
+// that the program continues.
 TEST_F(SimCheckHostViews, SentSignalsEndTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
   const testing::ExitedWithCode died(1);

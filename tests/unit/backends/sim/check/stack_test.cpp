@@ -35,7 +35,7 @@ TEST(SimCheckStack, NamesTheProgramsFunctions) {
   EXPECT_THAT(lines[0], HasSubstr("#0 "));
 }
 
-// Fails if two call sites have the same place, or one call site has several.
+// Fails if two call sites are treated as one, or one call site as several.
 TEST(SimCheckStack, PlacesAreDistinct) {
   std::set<std::size_t> places;
   for (int i = 0; i < 3; ++i) places.insert(place(capture_stack()));
