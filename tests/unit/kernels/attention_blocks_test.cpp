@@ -1,6 +1,6 @@
-// Thread blocks of CUDA attention, run on the host and compared with plain loops in double: dense
-// and block-sparse, with biases and dropout, forward and backward, without writes outside of
-// arrays.
+// Runs the thread blocks of CUDA attention on the host and compares them with plain loops in
+// double. Covers dense and block-sparse attention, biases, dropout, the forward and backward
+// passes, and out-of-bounds writes.
 #include "unit/kernels/host_attention.h"
 
 namespace {
@@ -10,7 +10,7 @@ using namespace op_tests;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A bias of shape [batch, heads, queries, keys], any of which may be 1.
+/// A bias of shape [batch, heads, queries, keys]. A dimension of size 1 is broadcast.
 struct Added {
   BiasKind kind = BiasKind::none;
   std::int64_t batch = 0, head = 0, row = 0, column = 0;
@@ -49,7 +49,7 @@ struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index
   }
 };
 
-/// The number rounded to the device's type.
+/// The number after rounding to the device's type.
 double held(double value, Element element) {
   return rounded(rounded(value, Element::f32), element);
 }
@@ -115,7 +115,7 @@ Case random_case(Random& random, Element element) {
       added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
   if (std::any_of(std::begin(c.added), std::end(c.added),
                   [](const Added& added) { return added.large; })) {
-    // With such biases, scores in multiples of 1/64 are still exact.
+    // With these large biases, scores in multiples of 1/64 are still exact.
     for (Array* coarse : {&c.q, &c.k})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
         coarse->set(i, std::round(4 * coarse->get(i)) / 4);
@@ -203,7 +203,7 @@ Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers of the arithmetic type, initially NaN, with a guard after them.
+/// Numbers of the arithmetic type, initialized to NaN, with a guard after them.
 template <typename Real>
 struct Numbers {
   std::vector<Real> memory;
@@ -216,11 +216,11 @@ struct Numbers {
       ASSERT_NEAR(static_cast<double>(memory[i]), want[i], error * (1 + std::abs(want[i])))
           << what << " " << i;
     for (std::size_t i = want.size(); i < memory.size(); ++i)
-      ASSERT_TRUE(std::isnan(memory[i])) << what << " behind";
+      ASSERT_TRUE(std::isnan(memory[i])) << what << " past the end";
   }
 };
 
-/// A tensor in device memory, of T or of double instead of an Array's type.
+/// A device tensor: the memory of an Array or, if T is double, a copy of it in double.
 template <typename T>
 struct Device {
   std::vector<double> wide;
@@ -313,7 +313,7 @@ void compare(Case& c, Run run, double error, const std::string& what) {
   }
   const double real_error = std::is_same_v<Real, double> ? 1e-12 : 3e-5;
   stats.expect_near(want.stats, real_error, what + " stats");
-  // Sums over several heads, whose results were rounded.
+  // The sums contain terms that are computed from rounded results, so the error bound is larger.
   if (c.drpe_batches)
     drpe.expect_near(want.drpe, element == Element::f32 ? real_error * 10 : 2 * error,
                      what + " drpe");
@@ -321,9 +321,8 @@ void compare(Case& c, Run run, double error, const std::string& what) {
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
 
-// Fails if a formula is wrong in either direction, a block of another head is used, skipped or
-// repeated, a row past the end is read, a phase lacks its barrier, dropout uses the wrong row or
-// column, or shared memory is too small.
+// Fails if a forward or backward result differs from plain loops. Detects skipped or repeated
+// blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared memory.
 TEST(AttentionBlocks, AgreeWithPlainLoops) {
   Random random(171);
   for (int i = 0; i < 60; ++i) {
@@ -337,9 +336,9 @@ TEST(AttentionBlocks, AgreeWithPlainLoops) {
   }
 }
 
-// Fails if threads of a block diverge before a barrier, or (detected by the thread sanitizer) read
-// while a phase writes.
-TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
+// Fails if the threads of a block diverge before a barrier. With the thread sanitizer, also fails
+// if threads read shared memory during a phase that writes it.
+TEST(AttentionBlocks, ThreadsRunConcurrently) {
   Random random(174);
   int done = 0;
   while (done < 4) {
@@ -354,8 +353,8 @@ TEST(AttentionBlocks, ThreadsOfABlockRunAtOnce) {
   }
 }
 
-// Fails if doubles are converted to float.
-TEST(AttentionBlocks, DoublesAreDoubles) {
+// Fails if doubles lose precision through conversion to float.
+TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   Random random(172);
   for (int i = 0; i < 8; ++i) {
     Case c = random_case(random, Element::f32);
@@ -364,9 +363,9 @@ TEST(AttentionBlocks, DoublesAreDoubles) {
   }
 }
 
-// Fails if a layout with more blocks than threads per block ends early, or two parts of it are
-// confused.
-TEST(AttentionBlocks, LongLayoutsAreReadInParts) {
+// Fails if a layout with more blocks than a block has threads is truncated, or its chunks are mixed
+// up.
+TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);
   const std::int64_t blocks = attention_lanes + 40;
@@ -394,9 +393,9 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Fails if tiles exceed a block, do not fit into shared memory although smaller ones would, or are
+// Fails if a tile does not fit into shared memory or does not divide a block of the layout, or is
 // smaller than necessary.
-TEST(AttentionBlocks, TilesAreAsLargeAsFit) {
+TEST(AttentionBlocks, TilesAreAsLargeAsPossible) {
   for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
                                    AttentionStep::keys, AttentionStep::positions})
     for (const int dim : {0, 1, 64, 80, 128, 256})

@@ -1,5 +1,5 @@
-// Products of many rows by panels: each instruction set and product type compared with sums in
-// double.
+// Multiplies many rows by panels with each instruction set and product type, and compares the
+// results with sums in double.
 #include "kernels/decoder/panels.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::vector<std::pair<Isa, Wide>> ways() {
   return out;
 }
 
-/// The value as wide rows represent it.
+/// The value after conversion to the type of the products.
 double seen(Wide wide, double value) {
   return wide == Wide::f32 ? value : op_tests::rounded(value, Element::bf16);
 }
@@ -105,8 +105,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   }
 }
 
-// Fails if a format is widened wrongly, an input, output or row is lost at an edge, or a write
-// exceeds the end.
+// Fails if a format is converted incorrectly, an input, output or row is lost at an edge, or a
+// write is out of bounds.
 TEST(InferencePanels, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs, rows] : {std::tuple{1, 1, 1},
@@ -132,9 +132,9 @@ TEST(InferencePanels, Integers) {
     }
 }
 
-// Fails if a transposed matrix, such as attention's values, is read with a wrong stride, or memory
-// after its last row counts.
-TEST(InferencePanels, Turned) {
+// Fails if a transposed matrix, such as the values in attention, is read with a wrong stride or
+// past its last row.
+TEST(InferencePanels, Transposed) {
   op_tests::Random random(5);
   for (const auto& [isa, wide] : ways())
     for (const auto& [inputs, columns, rows] :

@@ -13,7 +13,7 @@ using namespace anyaccel::ops;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// A call [batch, entries, length, heads, dim] with its expected results.
+/// A call with tensors of shape [batch, entries, length, heads, dim].
 struct Case {
   std::int64_t batch, entries, queries, keys, heads, dim;
   double scale;
@@ -71,7 +71,7 @@ inline Case random_case(Random& random, Element element) {
   fill_bias(out.bias1, random, random.once_in(3) ? random.between(0, 1) : 0);
   fill_bias(out.bias2, random, random.once_in(3) ? random.between(0, 1) : 0);
   if (random.once_in(3)) {
-    // With such a mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
+    // With this mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
     // is not.
     for (Array* coarse : {&out.q, &out.k, &out.bias2})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
@@ -145,7 +145,7 @@ inline Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers aligned to a cache line, initially NaN, with guards.
+/// Numbers aligned to a cache line, initialized to NaN, with a guard after them.
 template <typename Real>
 struct Guarded {
   std::size_t size;
@@ -162,7 +162,8 @@ struct Guarded {
   unsigned char* end() const { return reinterpret_cast<unsigned char*>(memory.get() + size); }
   void zero() const { std::fill_n(memory.get(), size, Real{0}); }
   void expect_whole(const std::string& what) const {
-    for (int i = 0; i < 64; ++i) ASSERT_EQ(end()[i], 0xa5) << what << ": byte " << i << " behind";
+    for (int i = 0; i < 64; ++i)
+      ASSERT_EQ(end()[i], 0xa5) << what << ": byte " << i << " past the end";
   }
   void expect_near(const std::vector<double>& want, double error, const std::string& what) const {
     ASSERT_EQ(size, want.size());
@@ -215,8 +216,8 @@ struct Outputs {
     expect_near(dq, want.dq, error, what + " dq");
     expect_near(dk, want.dk, error, what + " dk");
     expect_near(dv, want.dv, error, what + " dv");
-    // Sums of unrounded terms, except for the part that a query's keys share, which comes from the
-    // rounded result.
+    // Sums of unrounded terms, except for the term common to all keys of a query, which is computed
+    // from the rounded result.
     if (c.has1)
       shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
     if (c.has2)
