@@ -1,4 +1,4 @@
-// A folder for one test, removed at its end.
+// A temporary folder for a test, which the destructor removes.
 #pragma once
 
 #include <unistd.h>
