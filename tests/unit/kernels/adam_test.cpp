@@ -199,7 +199,7 @@ TEST(CpuAdam, ReciprocalsAreCorrectlyRounded) {
   }
 }
 
-// Fails if the update multiplies by the reciprocal of a divisor whose reciprocal is subnormal.
+// Fails if the update multiplies by a subnormal reciprocal instead of dividing.
 TEST(CpuAdam, DividesByHugeEps) {
   for (const Isa isa : sets()) {
     Case one{{.lr = 1, .eps = 2e38},     1,

@@ -1,6 +1,6 @@
-// Runs the thread blocks of CUDA attention on the host and compares them with plain loops in
-// double. Covers dense and block-sparse attention, biases, dropout, the forward and backward
-// passes, and out-of-bounds writes.
+// Runs the thread blocks of CUDA attention on the host and compares the results with a simple
+// implementation in double. Covers dense and block-sparse attention, biases, dropout, the forward
+// and backward passes, and out-of-bounds writes.
 #include "unit/kernels/host_attention.h"
 
 namespace {
@@ -321,8 +321,8 @@ void compare(Case& c, Run run, double error, const std::string& what) {
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
 
-// Fails if a forward or backward result differs from plain loops. Detects skipped or repeated
-// blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared memory.
+// Fails if a forward or backward result differs from the simple implementation. Detects skipped or
+// repeated blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared memory.
 TEST(AttentionBlocks, AgreeWithPlainLoops) {
   Random random(171);
   for (int i = 0; i < 60; ++i) {
@@ -363,8 +363,8 @@ TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   }
 }
 
-// Fails if a layout with more blocks than a block has threads is truncated, or its chunks are mixed
-// up.
+// Fails if a row of the layout with more blocks than a thread block has threads is truncated, or
+// its chunks are mixed up.
 TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);

@@ -1,5 +1,5 @@
-// Runs the attention over KV caches of a CUDA decoder pass on the host and compares it with plain
-// loops in double.
+// Runs the attention over KV caches of a CUDA decoder pass on the host and compares the results
+// with a simple implementation in double.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 
@@ -94,8 +94,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   return out;
 }
 
-// Fails if a row's result differs from plain loops, or its bits depend on the other rows. Covers
-// windows, masks, long sequences in several chunks, and rows that see no keys.
+// Fails if a row's result differs from the simple implementation, or its bits depend on the other
+// rows. Covers windows, masks, long sequences in several chunks, and rows that see no keys.
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {

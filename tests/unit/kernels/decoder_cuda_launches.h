@@ -3,7 +3,7 @@
 
 namespace op_tests {
 
-/// Whether a block's threads run in reverse order. On a device, a phase must not depend on the
+/// Whether a block's threads run in reverse order within each phase. Results must not depend on the
 /// order.
 extern bool launches_backwards;
 

@@ -1,5 +1,5 @@
 // Runs the matrix products, integer formats and expert selection of a CUDA decoder pass on the host
-// and compares them with plain loops in double or with the CPU's kernels.
+// and compares the results with a simple implementation in double or with the CPU's kernels.
 #include "kernels/decoder/integers.h"
 #include "unit/kernels/decoder_cuda_case.h"
 #include "unit/kernels/matrix_case.h"
@@ -141,8 +141,8 @@ TEST(InferenceCuda, IntegersMatchTheCpu) {
   }
 }
 
-// Fails if the wrong experts are chosen, or their weights are not the softmax. A tie selects the
-// first expert, and the chosen experts are sorted by index.
+// Fails if the wrong experts are chosen, or their weights are not a softmax of the logits. A tie
+// selects the first expert, and the chosen experts are sorted by index.
 TEST(InferenceCuda, ChoosesExperts) {
   const float logits[] = {1, 3, 3, -2, /**/ 0, 0, 0, 5};
   Chosen chosen[4];

@@ -1,5 +1,5 @@
-// Runs the steps between the matrix products of a CUDA decoder pass on the host and compares them
-// with plain loops in double.
+// Runs the steps between the matrix products of a CUDA decoder pass on the host and compares the
+// results with a simple implementation in double.
 #include "unit/kernels/decoder_cuda_case.h"
 
 namespace {
@@ -24,8 +24,8 @@ std::vector<double> plain_norm(const Norm& norm, Array& weight, Array& bias,
   return out;
 }
 
-// Fails if the wrong kind of norm is used, a row is mixed up with another, or a change is lost or
-// added twice. Widths need not be multiples of the number of threads.
+// Fails if the wrong kind of norm is used, a row is mixed up with another, or a residual update is
+// lost or added twice. Widths need not be multiples of the number of threads.
 TEST(InferenceCuda, NormsOfSums) {
   Random random(13);
   for (int i = 0; i < 60; ++i) {

@@ -1,4 +1,4 @@
-// Multiplies many rows by panels with each instruction set and product type, and compares the
+// Multiplies many rows by panels with each instruction set, in float and bf16, and compares the
 // results with sums in double.
 #include "kernels/decoder/panels.h"
 

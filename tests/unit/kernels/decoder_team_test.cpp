@@ -11,8 +11,8 @@
 namespace anyaccel::ops {
 namespace {
 
-/// Like run_team(), but uses std::thread, because torch owns OpenMP's threads here. Returns the
-/// exception that alone() caught.
+/// Like run_team(), but uses std::thread, because this program does not link an OpenMP runtime.
+/// Returns the exception that alone() caught.
 template <typename Function>
 std::exception_ptr run_threads(int threads, const Function& function) {
   TeamShared shared;

@@ -38,8 +38,8 @@ void with_device_types(Element param, Element grad, Element state, const Call& c
   });
 }
 
-/// Runs a block's threads one after the other, possibly in reverse order. On a device, a phase must
-/// not depend on the order.
+/// Runs a block's threads one after the other, possibly in reverse order. Results must not depend
+/// on the order.
 template <int lanes>
 struct HostLanes {
   bool backwards = false;

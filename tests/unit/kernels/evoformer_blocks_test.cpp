@@ -1,5 +1,5 @@
-// Runs the thread blocks of CUDA attention with two biases on the host, compares them with plain
-// loops in double, and checks for out-of-bounds writes.
+// Runs the thread blocks of CUDA attention with two biases on the host, compares the results with a
+// simple implementation in double, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer_blocks.h"
 #include "unit/kernels/device_elements.h"
 #include "unit/kernels/evoformer_case.h"
@@ -68,8 +68,8 @@ Outputs device(Case& c, bool backwards) {
   return o;
 }
 
-// Fails if a forward or backward result differs from plain loops. Detects skipped tiles, wrong
-// biases, missing barriers and stale or insufficient shared memory.
+// Fails if a forward or backward result differs from the simple implementation. Detects skipped
+// tiles, wrong biases, missing barriers and stale or insufficient shared memory.
 TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   Random random(72);
   for (int i = 0; i < 18; ++i) {

@@ -1,5 +1,5 @@
-// Test cases for attention with two biases, with reference results computed by plain loops in
-// double precision.
+// Test cases for attention with two biases, and a simple implementation in double that computes the
+// expected results.
 #pragma once
 
 #include <memory>
@@ -85,7 +85,8 @@ inline Case random_case(Random& random, Element element) {
   return out;
 }
 
-/// `rounding` is the type to which the result is rounded before the backward pass.
+/// Computes the expected results. `rounding` is the type to which the output is rounded before the
+/// backward pass.
 inline Result plain(const Case& c, Element rounding) {
   Result r;
   const auto size = [](std::int64_t n) { return std::vector<double>(static_cast<std::size_t>(n)); };

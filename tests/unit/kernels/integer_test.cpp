@@ -311,7 +311,7 @@ Reduction random_reduction(Random& random) {
 }
 
 // Fails if kernels add tensors in different orders, use the wrong parameters, or read stale scratch
-// memory for a group that is larger than it.
+// memory if a group is larger than the scratch memory.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {
@@ -319,7 +319,7 @@ TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
     const std::int64_t groups = arguments.size / arguments.group,
                        width = arguments.asymmetric ? 2 : 1;
     std::vector<float> scratch(reduce_scratch);
-    // The sum, quantized like any other tensor.
+    // The expected sum, which is quantized like any other tensor.
     Case sum{arguments.bits,
              arguments.asymmetric,
              groups,

@@ -9,7 +9,7 @@ namespace {
 using namespace anyaccel::ops;
 using namespace op_tests;
 
-/// Runs threads in reverse order. On a device, a phase must not depend on the order.
+/// Runs a block's threads in reverse order. Results must not depend on the order.
 struct HostThreadsBackwards {
   template <typename Function>
   void operator()(const Function& function) const {
@@ -84,7 +84,7 @@ template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // Initialized to large values that represent stale shared memory.
+  // The initial values represent stale shared memory.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);

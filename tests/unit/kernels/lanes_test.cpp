@@ -1,4 +1,4 @@
-// Runs building blocks of CUDA kernels (kernels/cuda) on the host.
+// Tests building blocks of CUDA kernels (kernels/cuda) on the host.
 #include "kernels/cuda/lanes.h"
 #include "kernels/cuda/vectors.h"
 #include "unit/kernels/device_elements.h"

@@ -173,7 +173,7 @@ TEST(FpQuantizer, CodesAreNearest) {
 TEST(FpQuantizer, RoundsAroundMidpoints) {
   for (const FloatFormat format : float_formats) {
     std::vector<std::pair<float, std::int32_t>> wanted{
-        {greatest_of(format), size_mask_of(format)}};  // scale 1
+        {greatest_of(format), size_mask_of(format)}};  // makes the scale 1
     for (std::int32_t code = 0; code < size_mask_of(format); ++code) {
       const auto middle = static_cast<float>((number(format, code) + number(format, code + 1)) / 2);
       wanted.insert(wanted.end(),

@@ -1,5 +1,5 @@
-// Runs the thread blocks of a transformer layer's row kernels for CUDA on the host and compares
-// them with the host's kernels in double.
+// Runs the thread blocks of a transformer layer's row kernels for CUDA on the host and compares the
+// results with the host's kernels in double.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -15,7 +15,7 @@ constexpr double error_of = std::is_same_v<T, double>       ? 1e-12
                             : std::is_same_v<T, DeviceFp16> ? 1.1e-3
                                                             : 2e-5;
 
-/// Numbers at an address that may be aligned to 16 bytes, with a guard after them.
+/// Numbers with an optional offset from 16-byte alignment, and a guard after them.
 template <typename T>
 struct Numbers {
   std::int64_t size;
@@ -99,7 +99,7 @@ Case random_case(Random& random) {
   return c;
 }
 
-/// Runs all row kernels as on a device and compares them with the host's.
+/// Runs the device code of all row kernels and compares the results with the host's kernels.
 template <typename T>
 void compare(Case& c, bool backwards, const std::string& what) {
   using Real = typename RealOf<T>::type;

@@ -78,8 +78,8 @@ void expect_near(const std::vector<float>& got, const std::vector<double>& want,
         << what << " " << i;
 }
 
-// Fails if the vectors, tails or exponential of an instruction set are wrong. The library itself
-// uses only the best set of a machine.
+// Fails if the vectors, tails or exponential of an instruction set are wrong. Outside of tests,
+// only the best instruction set of a machine is used.
 TEST(SparseAttention, InstructionSetsAgreeWithDouble) {
   struct Shape {
     std::int64_t block, rows, dim;

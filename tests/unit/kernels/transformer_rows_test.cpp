@@ -1,5 +1,5 @@
 // Compares the kernels of the transformer layer for each instruction set with the kernels in
-// double, and those with plain loops.
+// double, and the kernels in double with plain loops.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>

@@ -77,8 +77,8 @@ TEST_F(LaunchAccelerator, SimulatedDevicesAreCounted) {
   EXPECT_EQ(code_of("sim"), ErrorCode::unavailable);
 }
 
-// DeepSpeed's launcher fails if this variable contains device names, and ignores the variable if a
-// count is given.
+// DeepSpeed's launcher fails if the visible-devices variable contains device names, and ignores the
+// variable if a count is given.
 TEST_F(LaunchAccelerator, VisibleDevicesAreTheSlots) {
   ::setenv(kVisible, "2,0", 1);
   EXPECT_THAT(visible_slots(find_accelerator("npu")), ElementsAre("2", "0"));

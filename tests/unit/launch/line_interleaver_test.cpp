@@ -64,7 +64,8 @@ TEST_F(Turns, WriterEndsWithinALine) {
   EXPECT_EQ(turns.rest(now_), "");
 }
 
-// Fails if a line that never ends blocks other ranks, or the output held back for it is unlimited.
+// Fails if a line that never ends blocks other ranks, or their held-back output grows without
+// limit.
 TEST_F(Turns, EndlessLines) {
   LineInterleaver turns(2, Mode::as_written);
   const std::string piece(LineInterleaver::kLongest / 2, 'x');

@@ -84,7 +84,7 @@ std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
 
 struct Checked {
   std::set<std::size_t> all;                   ///< cores that are reserved or used by a rank
-  std::map<int, std::set<std::size_t>> sizes;  ///< by node: numbers of cores of the ranks within it
+  std::map<int, std::set<std::size_t>> sizes;  ///< by node: core counts of the ranks on it
   std::size_t least = SIZE_MAX, most = 0;
   bool inside = true;  ///< no rank spans several nodes
 };
@@ -176,8 +176,8 @@ TEST(PlanProperty, HoldsForRandomMachines) {
     EXPECT_EQ(checked.all.size(), usable) << "a core is idle";
     if (shared || reserved > 0) continue;
     if (!checked.inside && ranks >= nodes.size()) {
-      // A rank may span several nodes only if it would otherwise get less than half of an equal
-      // part.
+      // A rank may span several nodes only if it would otherwise get fewer than half of the cores
+      // of an equal division.
       ++straddled;
       EXPECT_GE(2 * checked.least * ranks, usable);
     }

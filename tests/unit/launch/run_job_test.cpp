@@ -163,7 +163,7 @@ TEST_F(RunJob, SignalsAreForwarded) {
 }
 
 // Fails if a signal to the guard is lost. Also fails if a signal that a scheduler sends to both
-// launcher and guard counts as two, because the second one kills the ranks.
+// launcher and guard counts as two signals, because the second one would kill the ranks.
 TEST_F(RunJob, SignalsToTheGuardAreForwarded) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT})
     for (const auto& order : {std::vector{'g'}, std::vector{'g', 'l'}, std::vector{'l', 'g'}}) {
@@ -340,8 +340,8 @@ TEST_F(RunJob, AgentReportDecidesTheExitCode) {
   EXPECT_THAT(said_, testing::Not(HasSubstr("report")));
 }
 
-// Fails if a runner that waits forever for a host is not ended, the wrong ranks are reported as
-// missing, or a job is ended although all ranks have started.
+// Fails if a runner that waits forever for a host is not ended, or the wrong ranks are reported as
+// missing. A job whose ranks have all started must not be ended.
 TEST_F(RunJob, RankDoesNotStart) {
   const auto started = [](int rank) { return format_report({rank, kStarted}); };
   auto one = runner_of(

@@ -43,7 +43,7 @@ TEST(Families, Windows) {
   EXPECT_THAT(read(folder, "llama", R"(,"sliding_window":5)").windows, testing::IsEmpty());
 }
 
-// Fails if an unsupported layer type is accepted, or a list of layer types has the wrong length.
+// Fails if an unsupported layer type, or a list of layer types with the wrong length, is accepted.
 TEST(Families, LayerTypes) {
   const TemporaryFolder folder;
   EXPECT_ERROR(read(folder, "qwen3",

@@ -30,7 +30,7 @@ ModelConfig small() {
   return config;
 }
 
-/// Runs each test on the CPU and the simulator, if the build has it.
+/// Runs each test on the CPU and the simulator. A backend that the build lacks is skipped.
 class GraphStepTest : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {

@@ -121,8 +121,7 @@ TEST(Model, Limits) {
   EXPECT_ERROR(model.logits({}), invalid_argument, "empty");
 }
 
-// Fails if models with the same seed have different weights, or models with different seeds the
-// same.
+// Fails if the same seed gives different weights, or different seeds give the same weights.
 TEST(Model, SeedDeterminesWeights) {
   EXPECT_TRUE(at::equal(Model::create(small_config(), 1).logits({1}),
                         Model::create(small_config(), 1).logits({1})));

@@ -14,8 +14,8 @@
 
 namespace anyaccel::llm {
 
-/// Makes the pages of a mapped tensor inaccessible that contain no element of `own`, which are
-/// slices along dimension `dim`. Returns the number of these pages.
+/// Makes all pages inaccessible that lie within a mapped tensor and contain no element of `own`, a
+/// list of slices of dimension `dim`. Returns the number of these pages.
 inline std::size_t forbid_other_parts(const at::Tensor& whole, std::size_t dim,
                                       const std::vector<Slice>& own) {
   constexpr std::uintptr_t kPage = 4096;

@@ -251,7 +251,7 @@ class QuantizedParts : public Quantize {
     return make_plan(config_, shapes, rank, 3, {},
                      inner_group(config_, shapes, StoredWeights(folder_.path()), options));
   }
-  /// The quantized part of a rank.
+  /// Loads and quantizes a rank's part.
   Weights part(const ParallelPlan& plan, const LoadOptions& options) const {
     Weights weights = make_weights(plan.local, c10::kFloat, c10::Device(c10::kCPU));
     llm::load(weights, plan.local, StoredWeights(folder_.path()), &plan);
@@ -264,7 +264,8 @@ class QuantizedParts : public Quantize {
   ModelConfig config_ = small();
 };
 
-// Fails if a rank's quantized values differ from the same rows and inputs on a single rank.
+// Fails if a rank's quantized values differ from those that a single rank computes for the same
+// rows and inputs.
 TEST_F(QuantizedParts, EqualPartsOfTheWhole) {
   for (const int bits : {8, 4}) {
     const LoadOptions options{.bits = bits, .group_size = 32, .cache = false};

@@ -56,14 +56,14 @@ TEST(Sampler, LargestOfMany) {
   }
 }
 
-// Fails if the penalty makes repeated tokens more likely, as division would with these negative
-// logits.
+// Fails if the penalty makes repeated tokens more likely. Division by the penalty would do so for
+// negative logits like these.
 TEST(Sampler, RepetitionPenalty) {
   EXPECT_LT(shares({.repetition_penalty = 2}, {1})[1], 0.3);
   EXPECT_EQ(shares({.temperature = 0, .repetition_penalty = 2}, {1, 1, 1}).begin()->first, 3);
 }
 
-// Fails if equal seeds give different draws, or different seeds the same.
+// Fails if the same seed gives different draws, or different seeds give the same draws.
 TEST(Sampler, Seed) {
   const auto draw = [](std::uint64_t seed) {
     Sampler sampler({.seed = seed});

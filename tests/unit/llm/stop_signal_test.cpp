@@ -90,7 +90,8 @@ TEST(StopSignal, CanBeReset) {
   EXPECT_EXIT(renewed(), testing::ExitedWithCode(0), "");
 }
 
-// Fails if a signal ignored by nohup is handled, or SIGTERM is handled without being requested.
+// Fails if a signal that is already ignored, as under nohup, is handled. Also fails if SIGTERM is
+// handled without being requested.
 TEST(StopSignal, IgnoresOtherSignals) {
   const auto ignored = [] {
     ::signal(SIGINT, SIG_IGN);

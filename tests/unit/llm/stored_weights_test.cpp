@@ -250,7 +250,7 @@ class StoredModel : public testing::Test {
 };
 
 // Fails if a rank's fused matrices do not contain the planned rows, or combine integers with
-// different formats. Also fails if their formats differ from the plan's report.
+// different formats. Also fails if the formats differ from those that the plan reports.
 TEST_F(StoredModel, RanksKeepIntegers) {
   const StoredWeights stored(folder_.path());
   const auto shapes = tensor_shapes(config_);

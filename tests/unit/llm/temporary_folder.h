@@ -1,4 +1,4 @@
-// A temporary folder for a test, which the destructor removes.
+// A temporary folder for a test. The destructor removes it.
 #pragma once
 
 #include <unistd.h>

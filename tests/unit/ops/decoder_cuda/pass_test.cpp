@@ -197,7 +197,7 @@ void at_once_on_cpu(const Decoder& d, float* x, float* logits) {
   run_decoder(Isa::scalar, d, x, logits, reinterpret_cast<void*>(address), 1);
 }
 
-/// Runs the pass in pieces of as many rows as it accepts.
+/// Runs the pass in chunks of at most `max_rows` rows.
 void on_cpu(const Decoder& d, float* x, float* logits) {
   for (std::size_t s = 0; s < d.segments.size(); ++s)
     for (std::int64_t i = 0; i < d.segments[s].rows; i += max_rows) {
@@ -215,7 +215,7 @@ void on_cpu(const Decoder& d, float* x, float* logits) {
     }
 }
 
-/// Runs the pass in chunks of at most `max_rows` rows.
+/// Runs the pass with scratch memory initialized to NaN.
 void on_cuda(const Decoder& d, float* x, float* logits, Half half, float* change) {
   std::vector<float> scratch(static_cast<std::size_t>(cuda_decoder_scratch(d)) / 4 + 4,
                              std::nanf(""));
