@@ -19,7 +19,7 @@ Case random_case(Random& random) {
   Case out{{-static_cast<float>(std::pow(10.0, random.between(-6, 0))),
             random.once_in(8) ? 0
             : random.once_in(20)
-                ? (random.once_in(2) ? 1e-40F : 3e38F)  // reciprocal is infinite or subnormal
+                ? (random.once_in(2) ? 1e-40F : 3e38F)  // the reciprocal is infinite or subnormal
                 : static_cast<float>(std::pow(10.0, random.between(-12, -3))),
             random.once_in(3) ? 0 : static_cast<float>(std::pow(10.0, random.between(-5, -1)))},
            Array(param, n, random.offset()),
@@ -66,8 +66,8 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if a result differs from plain float arithmetic in any bit, or a guard is overwritten. The
-// 10 000 cases cover all types, lengths, alignments and special values.
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuAdagrad, EveryInstructionSetMatchesPlainFloat) {
   Random random(5);
   for (int round = 0; round < 10000; ++round) {

@@ -25,7 +25,7 @@ Case random_case(Random& random, bool specials) {
   options.beta2 = random.once_in(8) ? 0 : random.between(0.9, 0.99999);
   options.eps = random.once_in(8) ? 0 : std::pow(10.0, random.between(-12, -3));
   if (random.once_in(20))
-    options.eps = random.once_in(2) ? 1e-40 : 3e38;  // reciprocal is infinite or subnormal
+    options.eps = random.once_in(2) ? 1e-40 : 3e38;  // the reciprocal is infinite or subnormal
   options.weight_decay = random.once_in(3) ? 0 : std::pow(10.0, random.between(-5, -1));
   options.bias_correction = !random.once_in(4);
   options.decoupled = random.once_in(2);
@@ -51,7 +51,7 @@ Case random_case(Random& random, bool specials) {
   return out;
 }
 
-/// The formulas of adam.h in double, with error bounds for a computation in float.
+/// The formulas of adam.h in double precision, with error bounds for a computation in float.
 struct Exact {
   double params, params_error, exp_avg, exp_avg_error, exp_avg_sq, exp_avg_sq_error;
 };
@@ -152,8 +152,8 @@ TEST(CpuAdam, StaysWithinErrorBoundOfDouble) {
   }
 }
 
-// Fails if a result differs from plain float arithmetic in any bit, or a guard is overwritten. The
-// 10 000 cases cover all types, lengths, alignments and special values.
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuAdam, EveryInstructionSetMatchesPlainFloat) {
   Random random(2);
   for (int round = 0; round < 10000; ++round) {

@@ -1,4 +1,4 @@
-// Arrays of any element type and alignment for kernel tests, with guards at both ends.
+// Arrays of any element type and alignment for kernel tests, with guard bytes at both ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,8 @@ inline Format format_of(Element element) {
   return {23, -126, std::numeric_limits<float>::max()};
 }
 
-/// Rounds to the nearest number of the type, with ties to even. A simple implementation in double.
+/// Rounds to the nearest number of the type, with ties to even. A reference implementation in
+/// double precision.
 inline double rounded(double value, Element element) {
   if (value == 0 || !std::isfinite(value)) return value;
   const Format format = format_of(element);
@@ -47,8 +48,8 @@ inline double rounded(double value, Element element) {
              : near;
 }
 
-/// Distance from `value` to the next number of the type. At least the distance between subnormal
-/// numbers.
+/// Distance from `value` to the next representable number of the type. In the subnormal range, this
+/// is the smallest subnormal number.
 inline double spacing(double value, Element element) {
   const Format format = format_of(element);
   const int exponent = value == 0 || !std::isfinite(value)
@@ -103,7 +104,7 @@ class Array {
     std::memcpy(&out, memory_.data() + (offset_ + static_cast<std::size_t>(i)) * width(), width());
     return out;
   }
-  /// Compares bits. Two NaNs are considered equal, because processors produce different NaNs.
+  /// Compares bits. Two NaNs are considered equal, because their bits depend on the processor.
   bool same(std::int64_t i, const Array& other) const {
     return bits(i) == other.bits(i) || (std::isnan(get(i)) && std::isnan(other.get(i)));
   }
@@ -140,7 +141,7 @@ class Random {
   }
   bool once_in(int n) { return whole(1, n) == 1; }
   std::size_t offset() { return static_cast<std::size_t>(whole(0, 15)); }
-  /// Usually up to 130 elements, where vectors and tails matter most; otherwise up to 5000.
+  /// Usually at most 130 elements, which tests vectors and tails; otherwise up to 5000.
   std::int64_t length() { return once_in(5) ? whole(0, 5000) : whole(0, 130); }
   Element element() { return static_cast<Element>(whole(0, 2)); }
   Element beside(Element params) { return once_in(2) ? Element::f32 : params; }

@@ -1,6 +1,6 @@
-// Runs the thread blocks of CUDA attention on the host and compares the results with a simple
-// implementation in double. Covers dense and block-sparse attention, biases, dropout, the forward
-// and backward passes, and out-of-bounds writes.
+// Runs the thread blocks of CUDA attention on the host and compares the results with a reference
+// implementation in double precision. Covers dense and block-sparse attention, biases, dropout, the
+// forward and backward passes, and out-of-bounds writes.
 #include "unit/kernels/host_attention.h"
 
 namespace {
@@ -27,7 +27,7 @@ struct Added {
   }
 };
 
-struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index of its arrays
+struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler-generated index of its arrays
   std::int64_t batch, heads, length;
   int dim, block;
   double scale;
@@ -49,8 +49,8 @@ struct Case {  // NOLINT(bugprone-reserved-identifier): the compiler's own index
   }
 };
 
-/// The number after rounding to the device's type.
-double held(double value, Element element) {
+/// `value` after rounding to float and then to the element type.
+double device_value(double value, Element element) {
   return rounded(rounded(value, Element::f32), element);
 }
 
@@ -71,7 +71,7 @@ Added random_added(Random& random, const Case& c, BiasKind kind, Element element
   const bool hides = random.once_in(2);
   out.large = hides && kind != BiasKind::seen && random.once_in(3);
   for (std::int64_t i = 0; i < size; ++i) {
-    double value = held(random.between(-2, 2), element);
+    double value = device_value(random.between(-2, 2), element);
     if (kind == BiasKind::seen)
       value = random.once_in(3) ? 0 : 1;
     else if (hides && random.once_in(3))
@@ -115,7 +115,8 @@ Case random_case(Random& random, Element element) {
       added = random_added(random, c, static_cast<BiasKind>(random.whole(1, 3)), element);
   if (std::any_of(std::begin(c.added), std::end(c.added),
                   [](const Added& added) { return added.large; })) {
-    // With these large biases, scores in multiples of 1/64 are still exact.
+    // Rounds the inputs to multiples of 1/4. Scores are then multiples of 1/64, which are exact
+    // even with these large biases.
     for (Array* coarse : {&c.q, &c.k})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
         coarse->set(i, std::round(4 * coarse->get(i)) / 4);
@@ -203,7 +204,7 @@ Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers of the arithmetic type, initialized to NaN, with a guard after them.
+/// Numbers of the arithmetic type, initialized to NaN, with guard bytes after them.
 template <typename Real>
 struct Numbers {
   std::vector<Real> memory;
@@ -220,7 +221,7 @@ struct Numbers {
   }
 };
 
-/// A device tensor: the memory of an Array or, if T is double, a copy of it in double.
+/// A device tensor: the memory of an Array or, if T is double, a copy of it in double precision.
 template <typename T>
 struct Device {
   std::vector<double> wide;
@@ -321,8 +322,9 @@ void compare(Case& c, Run run, double error, const std::string& what) {
 
 Run either(int i) { return i % 2 ? Run::backwards : Run::forwards; }
 
-// Fails if a forward or backward result differs from the simple implementation. Detects skipped or
-// repeated blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared memory.
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
+// or repeated blocks, wrong heads, misplaced dropout, missing barriers and insufficient shared
+// memory.
 TEST(AttentionBlocks, AgreeWithPlainLoops) {
   Random random(171);
   for (int i = 0; i < 60; ++i) {
@@ -363,8 +365,8 @@ TEST(AttentionBlocks, DoublesKeepTheirPrecision) {
   }
 }
 
-// Fails if a row of the layout with more blocks than a thread block has threads is truncated, or
-// its chunks are mixed up.
+// Fails if a layout row is read incorrectly because it has more blocks than a thread block has
+// threads.
 TEST(AttentionBlocks, LongLayoutsAreReadInChunks) {
   Random random(173);
   Case c = random_case(random, Element::f32);
@@ -393,8 +395,8 @@ AttentionPlan plan_of(int dim, std::int64_t length, int block, AttentionStep ste
   return plan_attention<DeviceBf16>(step, launch);
 }
 
-// Fails if a tile does not fit into shared memory or does not divide a block of the layout, or is
-// smaller than necessary.
+// Fails if a tile does not fit into shared memory, does not divide a layout block, or is smaller
+// than necessary.
 TEST(AttentionBlocks, TilesAreAsLargeAsPossible) {
   for (const AttentionStep step : {AttentionStep::forward, AttentionStep::queries,
                                    AttentionStep::keys, AttentionStep::positions})

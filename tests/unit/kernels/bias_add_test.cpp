@@ -1,5 +1,5 @@
-// Compares the bias kernels of all instruction sets and the CUDA thread blocks, which run on the
-// host. All must produce the same bits: sums in float, rounded once.
+// Runs the bias kernels of all instruction sets, and the CUDA thread blocks on the host. All must
+// give bitwise equal results: sums in float, rounded once.
 #include "kernels/spatial/bias_add.h"
 #include "kernels/spatial/bias_add_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -73,8 +73,8 @@ Array device(Case& arguments) {
   return out;
 }
 
-// Fails if kernels differ in any bit, or use the bias of a different channel. Also fails if vector
-// loads are misaligned.
+// Fails if kernels differ in any bit, or a kernel uses the wrong channel's bias. Also fails if
+// vector loads are misaligned.
 TEST(SpatialInference, AllKernelsAreBitwiseEqual) {
   Random random(61);
   int packed = 0;

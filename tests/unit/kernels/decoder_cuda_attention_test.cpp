@@ -1,5 +1,5 @@
-// Runs the attention over KV caches of a CUDA decoder pass on the host and compares the results
-// with a simple implementation in double.
+// Runs a CUDA decoder pass's attention over KV caches on the host and compares the results with a
+// reference implementation in double precision.
 #include "kernels/decoder/cuda/attention.h"
 #include "unit/kernels/decoder_cuda_case.h"
 
@@ -64,8 +64,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   c.rows = random.whole(1, 3);
   c.kv_heads = random.whole(1, 3);
   c.group = random.once_in(3) ? random.whole(5, 11) : random.whole(1, 4);
-  // As on a rank that holds some of the heads: the first and last key heads may have incomplete
-  // groups.
+  // Simulates a rank that holds only some of the heads: the first and last key heads may have
+  // incomplete groups of query heads.
   const bool cut = random.once_in(2);
   c.first_head = cut && c.kv_heads > 1 ? random.whole(0, c.group - 1) : 0;
   c.heads = c.kv_heads * c.group - c.first_head - (cut ? random.whole(0, c.group - 1) : 0);
@@ -94,8 +94,8 @@ Attention random_attention(Random& random, std::int64_t longest) {
   return out;
 }
 
-// Fails if a row's result differs from the simple implementation, or its bits depend on the other
-// rows. Covers windows, masks, long sequences in several chunks, and rows that see no keys.
+// Fails if a row's result differs from the reference implementation or depends on other rows.
+// Covers windows, masks, long sequences in several chunks, and rows that see no keys.
 TEST(InferenceCuda, AttentionOverCaches) {
   Random random(16);
   for (int i = 0; i < 60; ++i) {

@@ -1,5 +1,6 @@
 // Runs the matrix products, integer formats and expert selection of a CUDA decoder pass on the host
-// and compares the results with a simple implementation in double or with the CPU's kernels.
+// and compares the results with a reference implementation in double precision or with the CPU's
+// kernels.
 #include "kernels/decoder/integers.h"
 #include "unit/kernels/decoder_cuda_case.h"
 #include "unit/kernels/matrix_case.h"
@@ -20,8 +21,8 @@ struct Shape {
   std::int64_t outputs, inputs, group;
 };
 
-// Fails if a product in any format is wrong, or its bits depend on the number of rows, the
-// alignment of the matrix or the order of threads.
+// Fails if a product in any format is wrong, or is not bitwise independent of the number of rows,
+// the alignment of the matrix and the order of threads.
 TEST(InferenceCuda, Products) {
   Random random(11);
   struct Kind {
@@ -69,8 +70,8 @@ TEST(InferenceCuda, Products) {
       }
 }
 
-// Fails if the outputs of one part are stored in the place of another, or a part uses the wrong
-// bias.
+// Fails if the outputs of one part of a fused product are stored in the place of another, or a part
+// uses the wrong bias.
 TEST(InferenceCuda, ProductsOfParts) {
   Random random(12);
   constexpr std::int64_t rows = 3, inputs = 40, counts[] = {5, 1, 8}, all = 14;

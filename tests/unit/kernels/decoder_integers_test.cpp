@@ -1,5 +1,5 @@
 // Quantizes and dequantizes integer matrices with each instruction set and compares the results
-// with a simple implementation of the formats.
+// with a reference implementation of the formats.
 #include "kernels/decoder/integers.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ constexpr Shape shapes[] = {
     {8, 3, 32, 32, false}, {8, 5, 192, 96, false}, {8, 2, 256, 128, false}, {4, 3, 32, 32, false},
     {4, 4, 96, 96, true},  {4, 5, 192, 64, true},  {4, 2, 512, 256, false}, {4, 1, 640, 128, true}};
 
-/// The stored integer for an output and input.
+/// The integer stored for the weight of an output and an input.
 int level(const std::vector<std::uint8_t>& weight, const Shape& shape, std::int64_t output,
           std::int64_t input) {
   if (shape.bits == 8)
@@ -91,7 +91,8 @@ TEST(InferenceIntegers, DequantizedValuesFollowTheFormat) {
 }
 
 // Fails if a value is not rounded to the nearest step, or a scale is wrong. The scale comes from
-// the largest magnitude; int4 may use a smaller one. A group of zeros must not divide by zero.
+// the largest magnitude; int4 may use a smaller one. A group of zeros must not cause a division by
+// zero.
 TEST(InferenceIntegers, QuantizesToTheNearestStep) {
   for (const Shape& shape : shapes) {
     Random random(static_cast<std::uint64_t>(shape.inputs + 1));

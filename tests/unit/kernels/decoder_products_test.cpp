@@ -1,5 +1,5 @@
 // Multiplies few rows by matrices of every format with each instruction set, and compares the
-// results with sums in double.
+// results with sums in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
       for (std::int64_t o = 0; o < outputs; ++o)
         ASSERT_NEAR(together[static_cast<std::size_t>(r * outputs + o)], c.sum(r, o), c.bound(r, o))
             << r << " " << o;
-      // A row has the same bits if it is computed alone and if the outputs are computed in parts.
+      // A row's result must not change if the row is computed alone and its outputs in parts.
       const auto alone = multiplied(isa, c, r, 1, 16);
       ASSERT_EQ(std::memcmp(alone.data(), together.data() + r * outputs,
                             static_cast<std::size_t>(outputs) * 4),
@@ -73,8 +73,8 @@ void check(Format format, std::int64_t outputs, std::int64_t inputs, std::int64_
   });
 }
 
-// Fails if a product is wrong, a write is out of bounds, or a row's bits depend on other rows or on
-// how the outputs are divided.
+// Fails if a product is wrong, a write is out of bounds, or a row's result depends on other rows or
+// on how the outputs are divided.
 TEST(InferenceProducts, Floats) {
   for (const Format format : {Format::f32, Format::bf16, Format::fp16})
     for (const auto& [outputs, inputs] : {std::pair{1, 1}, {7, 33}, {21, 64}, {36, 576}, {5, 95}})

@@ -1,4 +1,5 @@
-// Tests the threads that execute a pass, and work that only one of them does.
+// Tests the team of threads that executes a decoder pass, including work that only one of them
+// does.
 #include "kernels/common/team.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +43,8 @@ TEST(InferenceTeam, TasksRunOnceBeforeAnyThreadContinues) {
   }
 }
 
-// Fails if alone() runs its function more than once or on a thread other than the caller's, or
-// other threads do not see the result.
+// Fails if alone() does not run its function exactly once on the calling thread, or other threads
+// do not see the result.
 TEST(InferenceTeam, AloneRunsOnceAndItsResultIsVisible) {
   int value = 0;
   std::atomic<int> wrong{0};

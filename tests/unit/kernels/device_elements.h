@@ -49,7 +49,7 @@ struct HostLanes {
   }
 };
 
-/// Bytes at any alignment, with guards at both ends.
+/// Bytes at any alignment, with guard bytes at both ends.
 template <typename Byte>
 class Bytes {
  public:

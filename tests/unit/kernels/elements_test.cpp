@@ -1,4 +1,4 @@
-// Tests conversions from and to all 16-bit numbers through the Adam kernel.
+// Tests the conversions between float and the 16-bit types through the Adam kernel.
 #include "kernels/optimizer/adam.h"
 #include "unit/kernels/arrays.h"
 

@@ -1,5 +1,5 @@
 // Runs the thread blocks of CUDA attention with two biases on the host, compares the results with a
-// simple implementation in double, and checks for out-of-bounds writes.
+// reference implementation in double precision, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer_blocks.h"
 #include "unit/kernels/device_elements.h"
 #include "unit/kernels/evoformer_case.h"
@@ -36,7 +36,7 @@ EvoformerLaunch<Real> launch_of(Case& c) {
   return out;
 }
 
-/// The launches of evoformer.cu, starting with the last block.
+/// Runs the launches of evoformer.cu, starting with the last block.
 template <typename T>
 Outputs device(Case& c, bool backwards) {
   Outputs o(c);
@@ -68,7 +68,7 @@ Outputs device(Case& c, bool backwards) {
   return o;
 }
 
-// Fails if a forward or backward result differs from the simple implementation. Detects skipped
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
 // tiles, wrong biases, missing barriers and stale or insufficient shared memory.
 TEST(EvoformerBlocks, AgreeWithPlainLoops) {
   Random random(72);

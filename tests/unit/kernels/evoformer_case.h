@@ -1,5 +1,5 @@
-// Test cases for attention with two biases, and a simple implementation in double that computes the
-// expected results.
+// Test cases for attention with two biases, and a reference implementation in double precision that
+// computes the expected results.
 #pragma once
 
 #include <memory>
@@ -71,8 +71,8 @@ inline Case random_case(Random& random, Element element) {
   fill_bias(out.bias1, random, random.once_in(3) ? random.between(0, 1) : 0);
   fill_bias(out.bias2, random, random.once_in(3) ? random.between(0, 1) : 0);
   if (random.once_in(3)) {
-    // With this mask, scores in multiples of 1/64 are still exact, but the logarithm of their sum
-    // is not.
+    // Rounds the inputs to multiples of 1/4. Scores are then multiples of 1/64, which are exact
+    // even with this large bias. Their log-sum-exp is not exact.
     for (Array* coarse : {&out.q, &out.k, &out.bias2})
       for (std::int64_t i = 0; i < coarse->size(); ++i)
         coarse->set(i, std::round(4 * coarse->get(i)) / 4);
@@ -146,7 +146,7 @@ inline Result plain(const Case& c, Element rounding) {
   return r;
 }
 
-/// Numbers aligned to a cache line, initialized to NaN, with a guard after them.
+/// Numbers aligned to a cache line, initialized to NaN, with guard bytes after them.
 template <typename Real>
 struct Guarded {
   std::size_t size;
@@ -217,8 +217,8 @@ struct Outputs {
     expect_near(dq, want.dq, error, what + " dq");
     expect_near(dk, want.dk, error, what + " dk");
     expect_near(dv, want.dv, error, what + " dv");
-    // Sums of unrounded terms, except for the term common to all keys of a query, which is computed
-    // from the rounded result.
+    // These are sums of unrounded terms, except that the term common to all keys of a query is
+    // computed from the rounded result.
     if (c.has1)
       shares.expect_near(want.dbias1, element == Element::f32 ? 1e-4 : error, what + " dbias1");
     if (c.has2)
@@ -226,7 +226,7 @@ struct Outputs {
   }
 };
 
-/// A call in double with both biases, and memory for its results.
+/// A call in double precision with both biases, and memory for its results.
 struct WideCase {
   Case c;
   Result want;

@@ -1,5 +1,5 @@
-// Compares attention with two biases, for all instruction sets and for double, with a simple
-// implementation in double, and checks for out-of-bounds writes.
+// Compares attention with two biases, for all instruction sets and for double inputs, with a
+// reference implementation in double precision, and checks for out-of-bounds writes.
 #include "kernels/attention/evoformer.h"
 #include "unit/kernels/evoformer_case.h"
 
@@ -73,8 +73,8 @@ Outputs kernels(Isa isa, Case& c) {
   return o;
 }
 
-// Fails if a forward or backward result differs from the simple implementation. Detects skipped
-// chunks, wrong biases, stale scratch memory, and a large log-sum-exp that is treated as exact.
+// Fails if a forward or backward result differs from the reference implementation. Detects skipped
+// chunks, wrong biases, stale scratch memory, and rounding errors of a large log-sum-exp.
 TEST(EvoformerAttention, KernelsAgreeWithPlainLoops) {
   Random random(71);
   for (int i = 0; i < 24; ++i) {

@@ -1,4 +1,4 @@
-// Round-trips every 6-bit code with all instruction sets and compares the results with a simple
+// Round-trips every 6-bit code with all instruction sets and compares the results with a reference
 // implementation of the format.
 #include "kernels/quantization/fp6.h"
 

@@ -15,7 +15,7 @@ using namespace anyaccel::ops;
 
 using AttentionLanes = HostLanes<attention_lanes>;
 
-/// A block's shared memory, with a guard after it.
+/// A block's shared memory, with guard bytes after it.
 class SharedMemory {
  public:
   explicit SharedMemory(std::size_t bytes)

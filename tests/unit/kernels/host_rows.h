@@ -12,7 +12,7 @@ using namespace anyaccel::ops;
 
 using RowLanes = HostLanes<row_lanes>;
 
-/// A block's shared memory, initialized to NaN, with a guard after it.
+/// A block's shared memory, initialized to NaN, followed by guard elements.
 template <typename Real>
 class RowMemory {
  public:

@@ -1,6 +1,6 @@
 // Group-wise int8 and int4 quantization. Kernels of all instruction sets and CUDA thread blocks,
-// which run on the host, must produce the bits of a simple implementation of the formats and must
-// not write out of bounds.
+// which run on the host, must be bitwise equal to a reference implementation of the formats and
+// must not write out of bounds.
 #include "kernels/quantization/integer_blocks.h"
 #include "unit/kernels/device_elements.h"
 
@@ -45,7 +45,8 @@ Case random_case(Random& random, bool special) {
            groups, group,
            order,  Array(random.element(), groups * group, random.offset())};
   const double far = random.once_in(3) ? 100 : 0;
-  // The inputs are adjacent floats, which have no midpoint, so codes are clamped at both ends.
+  // All inputs are one of two adjacent floats. Their midpoint is not representable, so codes are
+  // clamped at both ends.
   const bool near = random.once_in(8);
   for (std::int64_t i = 0; i < out.from.size(); ++i) {
     if (near)
@@ -310,8 +311,8 @@ Reduction random_reduction(Random& random) {
   return out;
 }
 
-// Fails if kernels add tensors in different orders, use the wrong parameters, or read stale scratch
-// memory if a group is larger than the scratch memory.
+// Fails if kernels add tensors in different orders, use the wrong parameters, or mishandle a group
+// that is larger than the scratch memory.
 TEST(Quantizer, AllKernelsReduceToTheSameCodes) {
   Random random(10);
   for (int i = 0; i < 25; ++i) {

@@ -1,5 +1,5 @@
-// LAMB kernels of all instruction sets and CUDA thread blocks, which run on the host, must produce
-// the same bits, close to exact arithmetic.
+// LAMB kernels of all instruction sets and CUDA thread blocks, which run on the host, must give
+// bitwise equal results that are close to exact arithmetic.
 #include "kernels/optimizer/lamb.h"
 #include "kernels/optimizer/lamb_blocks.h"
 #include "unit/kernels/device_elements.h"
@@ -79,12 +79,12 @@ LambRate cpu_step(Isa isa, const LambConstants& constants, Case& arguments) {
   return rate;
 }
 
-/// The three launches of lamb.cu, starting with the last block.
+/// Runs the three launches of lamb.cu, starting with the last block.
 template <typename P, typename G, typename S, typename Each>
 LambRate device_step(const LambConstants& constants, Case& arguments, const Each& each) {
   const std::int64_t size = arguments.p.size();
   std::vector<LambNorms> parts(static_cast<std::size_t>(blocks_of(size)));
-  // The initial values represent stale shared memory.
+  // The initial values simulate stale shared memory.
   std::vector<LambNorms> lanes(lamb_lanes, LambNorms{1e300, 1e300});
   for (std::int64_t block = blocks_of(size); block-- > 0;) {
     lamb_moments_block<P, G, S>(constants, arguments.arrays(), size, block, lanes.data(), each);
@@ -145,7 +145,8 @@ TEST(Lamb, AllKernelsAreBitwiseEqual) {
   }
 }
 
-// Fails if a formula is wrong: moments, update, either position of eps, decay, bounds or the copy.
+// Fails if a result is not close to exact arithmetic. Covers the moments, the update, both
+// positions of eps, weight decay, the bounds of the trust ratio, and the low-precision copy.
 TEST(Lamb, IsCloseToExactArithmetic) {
   Random random(42);
   for (int i = 0; i < 60; ++i) {

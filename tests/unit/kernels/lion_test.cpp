@@ -72,8 +72,8 @@ void float_step(Case& of) {
   }
 }
 
-// Fails if a result differs from plain float arithmetic in any bit, or a guard is overwritten. The
-// 10 000 cases cover all types, lengths, alignments and special values.
+// Fails if a result is not bitwise equal to plain float arithmetic, or a write is out of bounds.
+// The 10,000 random cases cover every type, many lengths and alignments, and special values.
 TEST(CpuLion, EveryInstructionSetMatchesPlainFloat) {
   Random random(7);
   for (int round = 0; round < 10000; ++round) {

@@ -1,5 +1,5 @@
 // Group-wise minifloat quantization. Kernels of all instruction sets and CUDA thread blocks, which
-// run on the host, must produce the bits of a simple implementation of the formats and must not
+// run on the host, must be bitwise equal to a reference implementation of the formats and must not
 // write out of bounds.
 #include <functional>
 
@@ -86,7 +86,7 @@ bool same_bytes(const std::vector<std::uint8_t>& ours, const std::vector<std::ui
                 const Case& arguments) {
   for (std::size_t i = 0; i < ours.size(); ++i) {
     if (ours[i] == expected[i]) continue;
-    // Steps that are NaN may have different bits on different processors.
+    // Step sizes that are NaN may have different bits on different processors.
     const std::size_t row = i / static_cast<std::size_t>(arguments.bytes()) *
                             static_cast<std::size_t>(arguments.bytes());
     if (!std::isnan(step_of(ours.data() + row, arguments.format, arguments.group)) ||
@@ -266,16 +266,17 @@ TEST(FpQuantizer, StochasticRoundingIsUnbiased) {
         ASSERT_TRUE(found == code || found == code + 1) << found << " of " << code;
         up += found == code + 1;
       }
+      // The tolerance is five standard deviations.
       EXPECT_NEAR(up, group / 8.0, 100)
-          << format.bits << " bits, code " << code;  // five standard deviations
+          << format.bits << " bits, code " << code;
       arguments.seed += 1;
       EXPECT_NE(quantized(sets().back(), arguments), row);
     }
   }
 }
 
-// Fails if NaN or infinity is dequantized to a finite number, zero changes, or a group affects its
-// neighbors.
+// Fails if NaN or infinity is dequantized to a finite number, zeros are not preserved, or a group
+// affects its neighbors.
 TEST(FpQuantizer, SpecialGroups) {
   for (const FloatFormat format : float_formats)
     for (const Isa isa : sets())

@@ -39,7 +39,8 @@ constexpr Types all_types[] = {
     {Element::bf16, Element::bf16, Element::bf16}, {Element::fp16, Element::fp16, Element::f32},
     {Element::fp16, Element::fp16, Element::fp16}};
 
-/// More tensors and chunks than a launch holds, empty tensors, and sizes near the chunk size.
+/// Sizes for more tensors and chunks than fit in one launch, including empty tensors and sizes near
+/// the chunk size.
 std::vector<std::int64_t> random_sizes(Random& random, std::int64_t chunk) {
   std::vector<std::int64_t> out{chunk * 700 + 3, 0, 1, chunk - 1, chunk, chunk + 1};
   for (int i = 0; i < 100; ++i) out.push_back(random.whole(0, 3 * chunk));
@@ -61,7 +62,8 @@ int run_launches(const std::vector<std::int64_t>& sizes, const Address& address,
         block(chunks, static_cast<unsigned>(b), thread);
     return nullptr;
   };
-  // Every tenth tensor differs from its neighbors, so it needs a separate launch.
+  // Every tenth tensor is treated as if its types differed from those of its neighbors, so it needs
+  // a separate launch.
   const auto same = [](std::size_t i, std::size_t j) { return (i % 10 == 0) == (j % 10 == 0); };
   EXPECT_EQ(launch_chunks<arrays>(sizes.data(), sizes.size(), chunk, address, same, start),
             nullptr);

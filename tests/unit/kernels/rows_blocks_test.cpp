@@ -1,5 +1,5 @@
 // Runs the thread blocks of a transformer layer's row kernels for CUDA on the host and compares the
-// results with the host's kernels in double.
+// results with the host's kernels in double precision.
 #include <memory>
 
 #include "unit/kernels/host_rows.h"
@@ -15,7 +15,7 @@ constexpr double error_of = std::is_same_v<T, double>       ? 1e-12
                             : std::is_same_v<T, DeviceFp16> ? 1.1e-3
                                                             : 2e-5;
 
-/// Numbers with an optional offset from 16-byte alignment, and a guard after them.
+/// Numbers with an optional offset from 16-byte alignment, followed by guard elements.
 template <typename T>
 struct Numbers {
   std::int64_t size;

@@ -1,5 +1,5 @@
 // Multiplies few rows by a weight matrix with each instruction set and compares the results with
-// sums in double.
+// sums in double precision.
 #include "kernels/transformer/skinny_gemm.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using namespace op_tests;
 
 constexpr float guard = 77;
 
-/// An array with a guard after it, which must not change.
+/// An array followed by guard elements, which must not change.
 std::vector<float> guarded(std::int64_t count) {
   return std::vector<float>(static_cast<std::size_t>(count + 32), guard);
 }
@@ -93,7 +93,7 @@ void check_backward(Isa isa, const Case& c, bool add) {
           << row << " " << i;
 }
 
-// Fails if the product of an instruction set is wrong, forward or backward. Covers tiles, leftover
+// Fails if a product of any instruction set is wrong, forward or backward. Covers tiles, leftover
 // rows, biases and ranges.
 TEST(SkinnyGemm, InstructionSetsAgreeWithDouble) {
   struct Size {

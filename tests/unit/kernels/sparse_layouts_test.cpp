@@ -35,7 +35,7 @@ LayoutOptions of(const char* kind, std::int64_t blocks, std::int64_t heads = 1) 
   return options;
 }
 
-// Fails if a window, its global block or a short last window is misplaced.
+// Fails if a window, its global block or a shorter last window is misplaced.
 TEST(SparseLayout, Fixed) {
   LayoutOptions options = of("fixed", 5);
   options.num_local_blocks = 2;
@@ -101,8 +101,8 @@ TEST(SparseLayout, SlidingWindows) {
   EXPECT_EQ(drawn(local), (Rows{"x...", "xx..", ".xx.", "..xx"}));
 }
 
-// Fails if the sequence of random numbers changes, which would change the layouts of saved models,
-// or a row repeats a column.
+// Fails if a row repeats a column, or the sequence of random numbers changes, which would change
+// the layouts of saved models.
 TEST(SparseLayout, RandomBlocks) {
   LayoutOptions options = of("bigbird", 6);
   options.num_random_blocks = 0;

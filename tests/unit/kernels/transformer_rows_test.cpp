@@ -1,5 +1,5 @@
-// Compares the kernels of the transformer layer for each instruction set with the kernels in
-// double, and the kernels in double with plain loops.
+// Compares the transformer layer's kernels for each instruction set with the double-precision
+// kernels, and the double-precision kernels with plain loops.
 #include "kernels/transformer/rows.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ struct Kind {
                                                             : 4e-6;
 };
 
-/// An array of S with a guard after it, which must not change.
+/// An array of S followed by guard elements, which must not change.
 template <typename S>
 struct Numbers {
   explicit Numbers(std::int64_t count)
@@ -181,7 +181,8 @@ void rows_agree(std::int64_t columns) {
     }
 }
 
-// Fails if the vectors, tails, conversions, exponential or dropout of an instruction set are wrong.
+// Fails if the results of any instruction set differ from the double-precision kernels. Covers
+// vectors, tails, conversions, the exponential function and dropout.
 TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   for (const std::int64_t columns : {1, 3, 8, 15, 16, 17, 40, 384}) {
     rows_agree<float>(columns);
@@ -190,8 +191,8 @@ TEST(TransformerKernels, InstructionSetsAgreeWithDouble) {
   }
 }
 
-// Fails if the double kernels, which are the reference for the others, do not compute a correct
-// GELU or norm.
+// Fails if GELU or a norm is wrong in the double-precision kernels, which are the reference for the
+// others.
 TEST(TransformerKernels, DoubleAgreesWithPlainLoops) {
   constexpr std::int64_t columns = 19;
   Numbers<double> product(columns, 1), bias(columns, 2), residual(columns, 3), weight(columns, 4),
@@ -272,8 +273,8 @@ std::vector<Result> attention_of(Isa isa, std::int64_t length, std::int64_t dim,
   return results;
 }
 
-// Fails if the tiles, chunks of keys, mask or dropout of an instruction set are wrong, forward or
-// backward.
+// Fails if the attention of any instruction set is wrong, forward or backward. Covers tiles, chunks
+// of keys, masks and dropout.
 TEST(TransformerKernels, AttentionAgreesWithDouble) {
   struct Shape {
     std::int64_t length, dim;

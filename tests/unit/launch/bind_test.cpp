@@ -75,7 +75,7 @@ std::string text_of(const BindResult& result) {
          "; refused: " + result.memory_refused;
 }
 
-/// The last CPU that this process may use, and the first node with memory.
+/// A plan with the last CPU that this process may use and the first node with memory.
 RankPlan rank_here(MemoryPolicy policy) {
   const auto& machine = topology::this_machine();
   RankPlan rank;

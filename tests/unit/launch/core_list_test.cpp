@@ -19,7 +19,7 @@ TEST(CoreList, NumbersAndRanges) {
   EXPECT_THAT(parse_core_list("7"), ElementsAre(7));
 }
 
-// Fails if an unordered list is rejected, as in DeepSpeed, or a CPU that is listed twice is
+// Fails if an unordered list is rejected, as it is by DeepSpeed, or a CPU that is listed twice is
 // returned twice.
 TEST(CoreList, OrderAndDuplicatesDoNotMatter) {
   EXPECT_THAT(parse_core_list("8,2-4,0,3"), ElementsAre(0, 2, 3, 4, 8));

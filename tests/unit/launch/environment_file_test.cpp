@@ -1,5 +1,5 @@
-// Lines of .deepspeed_env reach the ranks unchanged. Unlike in DeepSpeed, blank lines and comments
-// are allowed.
+// Tests that lines of .deepspeed_env reach the ranks unchanged. Unlike in DeepSpeed, blank lines
+// and comments are allowed.
 #include "launch/environment_file.h"
 
 #include <gmock/gmock.h>

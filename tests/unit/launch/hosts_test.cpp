@@ -1,4 +1,5 @@
-// Host files and filters have the same meaning as in DeepSpeed, and malformed ones are rejected.
+// Tests that host files and filters have the same meaning as in DeepSpeed, and that malformed ones
+// are rejected.
 #include "launch/hosts.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
-// Ranks get the same environment and command as with DeepSpeed's and torchrun's launchers.
+// Tests that ranks get the same environment and command as with DeepSpeed's and torchrun's
+// launchers.
 #include "launch/job.h"
 
 #include <gmock/gmock.h>

@@ -13,14 +13,14 @@ namespace {
 using Mode = LineInterleaver::Mode;
 constexpr auto kSoon = LineInterleaver::kPatience / 2;
 
-class Turns : public testing::Test {
+class LineInterleaverTest : public testing::Test {
  protected:
   LineInterleaver::Clock::time_point now_ = LineInterleaver::Clock::now();
 };
 
 // Fails if lines that are written in two parts interleave. Python's unbuffered print() writes the
 // text and the newline separately.
-TEST_F(Turns, LinesInPiecesDoNotInterleave) {
+TEST_F(LineInterleaverTest, LinesInPiecesDoNotInterleave) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "from rank 0", now_), "from rank 0");
   EXPECT_EQ(turns.add(1, "from rank 1", now_), "");
@@ -31,7 +31,7 @@ TEST_F(Turns, LinesInPiecesDoNotInterleave) {
 }
 
 // Fails if a prompt or a token of streamed text is not shown immediately.
-TEST_F(Turns, PartialLinesAreWrittenImmediately) {
+TEST_F(LineInterleaverTest, PartialLinesAreWrittenImmediately) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(1, "> ", now_), "> ");
   EXPECT_EQ(turns.add(1, "a", now_), "a");
@@ -40,7 +40,7 @@ TEST_F(Turns, PartialLinesAreWrittenImmediately) {
 
 // Fails if a progress bar, which never ends its line, blocks other ranks, or delays them longer
 // than necessary.
-TEST_F(Turns, NoWriterWaitsForever) {
+TEST_F(LineInterleaverTest, NoWriterWaitsForever) {
   LineInterleaver turns(3, Mode::as_written);
   EXPECT_EQ(turns.add(0, "\r10%", now_), "\r10%");
   EXPECT_EQ(turns.add(1, "one\n", now_), "");
@@ -55,7 +55,7 @@ TEST_F(Turns, NoWriterWaitsForever) {
 }
 
 // Fails if a rank that exits in the middle of a line blocks the others.
-TEST_F(Turns, WriterEndsWithinALine) {
+TEST_F(LineInterleaverTest, WriterEndsWithinALine) {
   LineInterleaver turns(2, Mode::as_written);
   EXPECT_EQ(turns.add(0, "a", now_), "a");
   EXPECT_EQ(turns.add(1, "b", now_), "");
@@ -66,7 +66,7 @@ TEST_F(Turns, WriterEndsWithinALine) {
 
 // Fails if a line that never ends blocks other ranks, or their held-back output grows without
 // limit.
-TEST_F(Turns, EndlessLines) {
+TEST_F(LineInterleaverTest, EndlessLines) {
   LineInterleaver turns(2, Mode::as_written);
   const std::string piece(LineInterleaver::kLongest / 2, 'x');
   EXPECT_EQ(turns.add(0, piece, now_), piece);
@@ -81,7 +81,7 @@ TEST_F(Turns, EndlessLines) {
 
 // Fails if an agent sends a partial line to an MPI launcher although the rest follows soon, or
 // holds back a line forever.
-TEST_F(Turns, WholeLinesForRunners) {
+TEST_F(LineInterleaverTest, WholeLinesForRunners) {
   LineInterleaver turns(2, Mode::whole_lines);
   EXPECT_EQ(turns.add(0, "one\ntw", now_), "one\n");
   EXPECT_EQ(turns.add(0, "o", now_), "");
@@ -95,7 +95,7 @@ TEST_F(Turns, WholeLinesForRunners) {
 }
 
 // Fails if a rank's line overwrites another rank's progress bar.
-TEST_F(Turns, NewLineAfterAProgressBar) {
+TEST_F(LineInterleaverTest, NewLineAfterAProgressBar) {
   LineInterleaver turns(2, Mode::line_ends);
   EXPECT_EQ(turns.add(0, "[rank 0] 10%\r", now_), "[rank 0] 10%\r");
   EXPECT_EQ(turns.add(0, "[rank 0] 20%\r", now_), "[rank 0] 20%\r");
@@ -103,7 +103,7 @@ TEST_F(Turns, NewLineAfterAProgressBar) {
   EXPECT_EQ(turns.add(0, "[rank 0] 30%\r", now_), "[rank 0] 30%\r");
 }
 
-TEST_F(Turns, NothingIsLostOrMoved) {
+TEST_F(LineInterleaverTest, NothingIsLostOrMoved) {
   for (const auto mode : {Mode::as_written, Mode::whole_lines})
     for (unsigned seed = 0; seed < 200; ++seed) {
       std::mt19937 random(seed);

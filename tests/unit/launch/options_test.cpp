@@ -1,4 +1,5 @@
-// Command lines of DeepSpeed's launcher keep their meaning, and errors name the invalid option.
+// Tests that command lines of DeepSpeed's launcher keep their meaning, and that errors name the
+// invalid option.
 #include "launch/options.h"
 
 #include <gmock/gmock.h>

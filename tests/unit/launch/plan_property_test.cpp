@@ -84,9 +84,9 @@ std::map<int, std::size_t> cores_by_cpu(const Machine& machine) {
 
 struct Checked {
   std::set<std::size_t> all;                   ///< cores that are reserved or used by a rank
-  std::map<int, std::set<std::size_t>> sizes;  ///< by node: core counts of the ranks on it
+  std::map<int, std::set<std::size_t>> sizes;  ///< core counts of the ranks on each node
   std::size_t least = SIZE_MAX, most = 0;
-  bool inside = true;  ///< no rank spans several nodes
+  bool inside = true;  ///< whether every rank is within one node
 };
 
 Checked check_ranks(const Machine& machine, const PlanOptions& options, const HostPlan& plan,
@@ -131,7 +131,7 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   }
   for (const int cpu : plan.reserved) {
     const bool fresh = checked.all.insert(core_of.at(cpu)).second;
-    // If several threads of a reserved core are listed, all of them are reserved.
+    // If several threads of a reserved core are in the core list, all of them are reserved.
     EXPECT_TRUE(fresh || options.core_list) << "a rank uses a reserved core";
     for (const auto& rank : plan.ranks)
       EXPECT_FALSE(std::count(rank.cores.begin(), rank.cores.end(), cpu));
@@ -139,8 +139,8 @@ Checked check_ranks(const Machine& machine, const PlanOptions& options, const Ho
   return checked;
 }
 
-// Fails if a core is idle or used twice, a CPU outside the core list or the allowed set is bound,
-// or memory is not local. Also fails if cores are not divided evenly.
+// Fails if a plan violates an invariant: every core is used once, every bound CPU is allowed and
+// listed, memory is local, and cores are divided evenly.
 TEST(PlanProperty, HoldsForRandomMachines) {
   constexpr unsigned kSeeds = 4000;
   unsigned planned = 0, refused = 0, straddled = 0;

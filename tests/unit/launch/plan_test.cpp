@@ -199,7 +199,7 @@ TEST_F(Plan, RanksAreNextToTheirDevices) {
   EXPECT_THAT(same.notes, Contains(HasSubstr("2 cores")));
   options.device_nodes = {-1, 0};
   EXPECT_THAT(cores_of(plan_host(saved("nodes_0_and_8"), options)), ElementsAre("2-3", "0-1"));
-  // A node is ignored if it is unknown or is the device's own memory.
+  // A device's node is ignored if it is unknown or is the device's own memory.
   options.device_nodes = {30, 99};
   EXPECT_THAT(cores_of(plan_host(saved("power9_gpu"), options)),
               ElementsAre("0,4,8,12", "16,20,24,28"));

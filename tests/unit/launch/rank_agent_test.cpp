@@ -29,8 +29,8 @@ std::string refusal(const Act& act) {
   return "";
 }
 
-// Fails if encoding and decoding changes a word, or the encoding uses a character that a runner may
-// interpret.
+// Fails if a word does not survive a round-trip, or its encoding contains a character that a runner
+// may interpret.
 TEST(JobWords, RoundTrip) {
   std::string bytes;
   for (int i = 1; i < 256; ++i) bytes += static_cast<char>(i);
@@ -63,7 +63,7 @@ void expect_place(const RankPlace& place, int rank, int world, int local, std::o
   EXPECT_EQ(place.local_size, of);
 }
 
-// Fails if a rank reads its place from the variables of the wrong runner.
+// Fails if a rank's position in the job is read from the variables of the wrong runner.
 TEST(RankPlace, IsReadFromTheRunnersVariables) {
   expect_place(place(Runner::openmpi, {{"OMPI_COMM_WORLD_RANK", "3"},
                                        {"OMPI_COMM_WORLD_SIZE", "4"},

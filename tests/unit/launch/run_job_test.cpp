@@ -401,7 +401,7 @@ TEST_F(RunJob, ProcessFile) {
 }
 
 // Fails if an agent does not end its ranks after heartbeats stop, or ends them while heartbeats
-// arrive. The guard of a job with held input sends several heartbeats per second.
+// arrive. The guard of a job with RankInput::held must send several heartbeats per second.
 TEST_F(RunJob, AgentEndsWithoutHeartbeats) {
   auto above = job({"exec cat > $FOLDER/signs"});
   above.input = RankInput::held;

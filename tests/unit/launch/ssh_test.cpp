@@ -35,8 +35,8 @@ JobInput input() {
   return out;
 }
 
-// Fails if the command for another host lacks an option or a variable that it needs, or its shell
-// splits an argument.
+// Fails if the command for another host lacks a required option or variable, or its shell splits an
+// argument.
 TEST(RemoteCommand, IsComplete) {
   ::setenv("CARDLIB_DEBUG", "it's", 1);
   ::setenv("LAUNCH_TEST_PRIVATE", "secret", 1);

@@ -25,8 +25,8 @@ ModelConfig config_of(std::int64_t width) {
   return config;
 }
 
-/// A stream in which each token is followed by its successor with probability 3/4, otherwise by the
-/// token after that.
+/// A token stream in which each token is followed by its successor with probability 3/4, otherwise
+/// by the token after that.
 std::vector<std::uint16_t> chain() {
   std::mt19937 random(1);
   std::vector<std::uint16_t> out = {0};

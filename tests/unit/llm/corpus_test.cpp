@@ -58,7 +58,7 @@ TEST(Corpus, Errors) {
   EXPECT_ERROR(load_corpus({"/proc/self/mem"}, 8), io, "/proc/self/mem");
 }
 
-// Fails if the default text is not found next to the LibTorch of this test.
+// Fails if the default text is not found next to the LibTorch that this test uses.
 TEST(Corpus, DefaultData) { EXPECT_TRUE(std::filesystem::exists(default_data() / "c10")); }
 
 }  // namespace

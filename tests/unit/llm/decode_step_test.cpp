@@ -47,12 +47,13 @@ class DecodeStepTest : public testing::Test {
     return llama_forward(state.weights, state.local, state.rope,
                          ids_on_device(state.config, ids, "test"), cache);
   }
-  /// Computes all positions at once with torch ops. Enabled gradients disable the decoder op.
+  /// Computes all positions at once with torch's ops. Gradients are enabled, which disables the
+  /// decoder op.
   at::Tensor plain(ModelState& state, const std::vector<std::int64_t>& ids) {
     const c10::AutoGradMode gradient(true);
     return forward(state, ids, nullptr).detach();
   }
-  /// Appends `more` to `ids` and compares the logits of the new rows with those of the plain pass.
+  /// Appends `more` to `ids` and compares the logits of the new rows with those of torch's ops.
   void expect_plain_rows(ModelState& state, KvCache& cache, std::vector<std::int64_t>& ids,
                          const std::vector<std::int64_t>& more) {
     const at::Tensor got = forward(state, more, &cache);
@@ -61,7 +62,7 @@ class DecodeStepTest : public testing::Test {
                                 .narrow(1, static_cast<std::int64_t>(ids.size() - more.size()),
                                         static_cast<std::int64_t>(more.size()));
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-5));
-    EXPECT_FALSE(at::equal(got, want));  // if equal, both are from the plain pass
+    EXPECT_FALSE(at::equal(got, want));  // if equal, torch's ops computed both
   }
   void expect_plain_results(const ModelConfig& config) {
     const Model model = Model::create(config, 3);
@@ -77,8 +78,9 @@ class DecodeStepTest : public testing::Test {
   c10::AutoGradMode no_gradient_{false};
 };
 
-// Fails if an ordinary model does not use the op, or the op's results differ from the plain pass.
-TEST_F(DecodeStepTest, IsUsedAndEqualsThePlainPass) {
+// Fails if an ordinary model does not use the op, or the op's results differ from those of torch's
+// ops.
+TEST_F(DecodeStepTest, IsUsedAndMatchesTorchOps) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   ASSERT_FALSE(state.weights.step->asked);  // training does not build the op
@@ -87,16 +89,16 @@ TEST_F(DecodeStepTest, IsUsedAndEqualsThePlainPass) {
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < 18; ++i) ids.push_back(i * 7 % 20);
   EXPECT_TRUE(at::allclose(forward(state, ids, &cache), plain(state, ids), 1e-5,
-                           1e-5));  // more rows than the op's path for few rows accepts
+                           1e-5));  // more rows than the op's code path for few rows accepts
   for (const std::vector<std::int64_t>& more : {std::vector<std::int64_t>{3}, {5, 6, 7}, {1}}) {
     expect_plain_rows(state, cache, ids, more);
   }
   EXPECT_EQ(cache.length(), 23);
 }
 
-// Fails if a token uses different experts or weights them differently than in the plain pass, or a
-// layer without experts is wrong.
-TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
+// Fails if a token uses different experts or expert weights than with torch's ops, or a layer
+// without experts is wrong.
+TEST_F(DecodeStepTest, ExpertsMatchTorchOps) {
   for (const bool normalize : {true, false}) {
     SCOPED_TRACE(normalize);
     expect_plain_results(with_experts(normalize));
@@ -104,7 +106,7 @@ TEST_F(DecodeStepTest, ExpertsEqualThePlainPass) {
 }
 
 // Fails if an activation prevents the use of the op, or the op computes it differently than torch.
-TEST_F(DecodeStepTest, EveryActivationEqualsThePlainPass) {
+TEST_F(DecodeStepTest, EveryActivationMatchesTorchOps) {
   for (const Activation activation : {Activation::gelu, Activation::gelu_tanh, Activation::relu,
                                       Activation::relu2, Activation::silu}) {
     for (ModelConfig config : {small(), with_experts(true)}) {
@@ -131,7 +133,7 @@ TEST_F(DecodeStepTest, SeesChangedWeights) {
 }
 
 // Fails if the op, which does not support gradients, runs a pass that needs them.
-TEST_F(DecodeStepTest, LeavesGradientsToThePlainPass) {
+TEST_F(DecodeStepTest, LeavesGradientsToTorchOps) {
   const Model model = Model::create(small(), 3);
   ModelState& state = *model.state();
   const c10::AutoGradMode gradient(true);

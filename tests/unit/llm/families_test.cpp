@@ -21,8 +21,8 @@ ModelConfig read(const TemporaryFolder& folder, const std::string& type, const s
 
 using Windows = std::vector<std::int64_t>;
 
-// Fails if a family's window applies to different layers than in transformers, or null selects its
-// default.
+// Fails if a family's window applies to different layers than in transformers, or a null window
+// selects the family's default.
 TEST(Families, Windows) {
   const TemporaryFolder folder;
   EXPECT_EQ(read(folder, "mistral", "").windows, Windows(3, 4096));
@@ -99,8 +99,8 @@ TEST(Families, GenerationConfig) {
   EXPECT_ERROR(read(folder, "llama", ""), corrupt, "generation_config.json");
 }
 
-// Fails if a checkpoint without these ids does not get the defaults of its class in transformers. A
-// null value or an id outside the vocabulary disables the default.
+// Fails if a checkpoint without end-of-text ids does not get the defaults of its class in
+// transformers. A null value or an id outside the vocabulary disables the default.
 TEST(Families, DefaultEndOfTextIds) {
   const TemporaryFolder folder;
   const std::string sizes = R"(,"ffn_dim":16,"word_embed_proj_dim":8)";
@@ -114,7 +114,8 @@ TEST(Families, DefaultEndOfTextIds) {
               testing::IsEmpty());
 }
 
-// Fails if a key that a family ignores prevents loading. A Gemma 2 checkpoint may have both keys.
+// Fails if an activation key that a family ignores prevents loading. A Gemma 2 checkpoint may have
+// both activation keys.
 TEST(Families, ActivationKeys) {
   const TemporaryFolder folder;
   const std::string gelu = R"(,"hidden_act":"gelu_pytorch_tanh")";

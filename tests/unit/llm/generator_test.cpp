@@ -89,11 +89,11 @@ TEST(Speculation, ModelPredictsItself) {
     const GenerateResult got = generate(model, nullptr, kPrompt, options);
     EXPECT_EQ(got.accepted, got.drafted);
     EXPECT_EQ(got.drafted,
-              31);  // prefill generates 1 of the 40 tokens, and each of eight passes 1
+              31);  // of the 40 tokens, prefill generates 1 and each of 8 passes adds 1
   }
 }
 
-// Fails if speculation exceeds the context or the requested length.
+// Fails if speculation exceeds the context length or the requested length.
 TEST(Speculation, RespectsTheLimits) {
   ModelConfig config = configs()[0];
   config.max_positions = 16;
@@ -165,7 +165,7 @@ TEST(Generator, ReusesTheCache) {
       const GenerateResult got = generator.generate(prompt, options);
       EXPECT_EQ(got.ids, generate(model, nullptr, prompt, options).ids) << "turn " << turn;
       const auto size = static_cast<std::int64_t>(prompt.size());
-      // Each turn adds two tokens to the prompt, and the last generated token is not in the cache.
+      // Each turn appends two tokens to the text, and the last generated token is not in the cache.
       // If the rotation changes, all tokens are computed again.
       const bool fixed = config.rope.type == RopeType::standard;
       if (fixed || size <= 20) {

@@ -44,7 +44,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     return tensor.to(c10::Device(c10::kCPU), c10::kFloat);
   }
 
-  /// Logits of the next ids on the device. `way` selects the graph or the plain pass.
+  /// Logits of the next ids, on the device. `way` selects the graph or eager execution.
   static at::Tensor forward(ModelState& state, std::int64_t id, KvCache* cache,
                             const char* way = "graph") {
     return forward(state, std::vector<std::int64_t>{id}, cache, way);
@@ -73,7 +73,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
     if (prepare) prepare(state);
     const c10::ScalarType type = state.weights.embedding.scalar_type();
     KvCache plain(config, 1, prompt + steps, type), captured(config, 1, prompt + steps, type);
-    spoil(captured, 0, captured.capacity());
+    fill_with_nan(captured, 0, captured.capacity());
     for (KvCache* each : {&plain, &captured}) forward(state, ids(prompt), each, "plain");
     std::vector<at::Tensor> got, want;
     for (std::int64_t i = 0; i < steps; ++i) {
@@ -94,7 +94,7 @@ class GraphStepTest : public testing::TestWithParam<const char*> {
   }
 
   /// Fills these positions of the cache with NaN.
-  static void spoil(const KvCache& cache, std::int64_t begin, std::int64_t end) {
+  static void fill_with_nan(const KvCache& cache, std::int64_t begin, std::int64_t end) {
     for (const auto* layers : {&cache.keys(), &cache.values()}) {
       for (const at::Tensor& layer : *layers) {
         layer.narrow(2, begin, end - begin).fill_(std::numeric_limits<double>::quiet_NaN());
@@ -110,10 +110,10 @@ INSTANTIATE_TEST_SUITE_P(On, GraphStepTest, testing::Values("cpu", "sim"),
 
 // Fails if a replay uses the position or keys of another step, reads memory past the sequence, or a
 // longer sequence gets no new graph.
-TEST_P(GraphStepTest, EqualsThePlainPassAsReachGrows) { compare(small(), 250, 300, 3, 297); }
+TEST_P(GraphStepTest, MatchesEagerAsTheSequenceGrows) { compare(small(), 250, 300, 3, 297); }
 
-// Fails if a window does not contain exactly the last positions, or its own rotation is not used.
-// The windows are shorter and longer than the sequence.
+// Fails if a window does not contain exactly the last positions, or layers with windows do not use
+// their own rotation. The windows are shorter and longer than the sequence.
 TEST_P(GraphStepTest, Windows) {
   ModelConfig config = small();
   config.windows = {3, 10};
@@ -123,7 +123,7 @@ TEST_P(GraphStepTest, Windows) {
   compare(config, 190, 30, 1, 29);
 }
 
-// Fails if a replay calls as many ops as the plain pass.
+// Fails if a replay calls as many ops as an eager pass.
 TEST_P(GraphStepTest, LaunchesFewOps) {
   static thread_local int ops;
   const Model model = Model::create(small(), 3);
@@ -178,8 +178,8 @@ TEST_P(GraphStepTest, Families) {
   compare(phi, 5, 20, 1, 19);
 }
 
-// Fails if long sequences are rotated with the tables of short ones, or angles that change at each
-// position are captured.
+// Fails if long sequences are rotated with the tables of short ones, or a captured graph contains
+// angles that change at each position.
 TEST_P(GraphStepTest, Rotations) {
   ModelConfig longrope = small();
   longrope.rope = {.type = RopeType::longrope,
@@ -223,8 +223,8 @@ TEST_P(GraphStepTest, Integers) {
   };
   const Model model = Model::create(config, 3);
   quantized(*model.state());
-  const bool taken =
-      GraphStep::takes(model.state()->weights, config, 5);  // false in host memory without the op
+  // False in host memory if the op is unavailable.
+  const bool taken = GraphStep::takes(model.state()->weights, config, 5);
   compare(config, 5, 20, taken ? 1 : 0, taken ? 19 : 0, quantized, 2e-3);
 }
 
@@ -237,7 +237,7 @@ TEST_P(GraphStepTest, Truncation) {
   forward(state, ids(253), &cache);
   for (int i = 0; i < 6; ++i) forward(state, 3, &cache);
   EXPECT_EQ(cache.graph_step().captures(), 2);
-  spoil(cache, 250, 259);
+  fill_with_nan(cache, 250, 259);
   cache.truncate(250);
   forward(state, ids(250), &plain);
   for (std::int64_t i = 0; i < 9; ++i) {
@@ -363,9 +363,8 @@ TEST_P(GraphStepTest, FailedWorkIsAnError) {
   EXPECT_EQ(cache.graph_step().replays(), 1);
 }
 
-// Fails if a long sequence needs too many graphs, or the reach of a graph does not include its
-// token.
-TEST(GraphStep, Reaches) {
+// Fails if a long sequence needs too many graphs, or a graph does not cover its sequence.
+TEST(GraphStep, ReachCoversTheSequence) {
   EXPECT_EQ(GraphStep::reach_of(1, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(256, 1000), 256);
   EXPECT_EQ(GraphStep::reach_of(257, 1000), 512);

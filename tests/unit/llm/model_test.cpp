@@ -56,8 +56,8 @@ TEST(Model, UsesMappedWeightsInPlace) {
   EXPECT_TRUE(at::allclose(narrow.logits({1, 2, 3}), model.logits({1, 2, 3}), 0.1, 0.1));
 }
 
-// Fails if the pass without gradients, which may use the op, gives different logits than the plain
-// pass. Covers short and long prompts.
+// Fails if the pass without gradients, which may use the op, gives different logits than torch's
+// ops. Covers short and long prompts.
 TEST(Model, PromptsOfEveryLength) {
   ModelConfig config = small_config();
   config.max_positions = 700;

@@ -102,8 +102,9 @@ TEST_F(Quantize, ErrorIsBounded) {
                     .item<bool>());
     const QuantizedMatrix four = quantize(weight, 4, group);
     EXPECT_EQ(four.weight.size(1), 96);
-    // Half a step, unless a value is clipped. The smallest scale is 0.84 times the largest one. It
-    // has only 7 steps for values of the opposite sign to the one with the largest magnitude.
+    // The error is at most half a step unless a value is clipped. The smallest scale is 0.84 times
+    // the largest one, and values whose sign differs from that of the largest value are clipped at
+    // 7 steps.
     EXPECT_TRUE(dequantize(four.weight, four.scales, 0, 7)
                     .sub(weight)
                     .abs()
@@ -144,7 +145,7 @@ TEST_F(Quantize, ExactValuesArePreserved) {
   }
 }
 
-// Fails if the op and the plain pass interpret the quantized weights or their scales differently.
+// Fails if the op and torch's ops interpret the quantized weights or their scales differently.
 TEST_F(Quantize, BothPassesAgree) {
   for (const int bits : {8, 4}) {
     for (const std::int64_t group : {0, 32}) {
@@ -175,7 +176,7 @@ TEST_F(Quantize, CacheIsReused) {
   std::filesystem::last_write_time(cached()[0], before - std::chrono::hours(1));
   EXPECT_TRUE(at::equal(load(4).logits({1, 2, 3}), first));
   EXPECT_GT(std::filesystem::last_write_time(cached()[0]),
-            before - std::chrono::minutes(30));  // each use updates the time
+            before - std::chrono::minutes(30));  // each use updates the modification time
   load(8);
   EXPECT_EQ(cached().size(), 2U);
   (void)Model::load(folder_.path(), LoadOptions{.bits = 4, .group_size = 32, .cache = false});

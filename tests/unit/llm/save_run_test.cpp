@@ -15,7 +15,7 @@
 #include "unit/support/expect_error.h"
 
 namespace {
-std::atomic<int> flushes_until_full{-1};  // never if negative
+std::atomic<int> flushes_until_full{-1};  // the disk never fills up if negative
 std::atomic<int> renames_until_killed{-1};
 }  // namespace
 

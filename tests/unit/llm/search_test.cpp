@@ -37,8 +37,8 @@ TEST(Search, Passages) {
   EXPECT_ERROR(read_passages(folder.path(), 0), invalid_argument, "max_bytes");
 }
 
-// Fails if rows are not ranked by direction alone, or NaN ranks first. Also fails if a wrong shape
-// is accepted.
+// Fails if rows are not ranked by cosine similarity, or NaN ranks first. Also fails if a wrong
+// shape is accepted.
 TEST(Search, Nearest) {
   const at::Tensor rows =
       at::tensor({0.0F, 1.0F, 100.0F, 100.0F, 0.0F, 0.0F, 1.0F, 0.0F, 2.0F, 0.0F}).view({5, 2});

@@ -95,7 +95,7 @@ void write(const TemporaryFolder& folder, Kind kind, const NamedTensors& tensors
   file.commit();
 }
 
-/// Tensors of a file at their addresses in the process's mapping. The file must be mapped exactly
+/// Tensors that view the file's existing mapping in this process. The file must be mapped exactly
 /// once.
 std::map<std::string, at::Tensor> mapped_tensors(const std::filesystem::path& path) {
   const std::map<std::string, TensorEntry> entries = SafetensorsFile(path).entries();

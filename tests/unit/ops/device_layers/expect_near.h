@@ -28,7 +28,7 @@ inline double error_of(at::ScalarType type) {
   return type == at::kDouble ? 1e-11 : type == at::kFloat ? 1e-4 : type == at::kHalf ? 4e-3 : 3e-2;
 }
 
-/// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and memory order.
+/// Expects |ours - want| <= error * (1 + |want|), and equal shape, dtype and contiguity.
 inline void expect_near(const char* what, const at::Tensor& ours, const at::Tensor& want,
                         double error) {
   ASSERT_EQ(ours.sizes(), want.sizes()) << what;
