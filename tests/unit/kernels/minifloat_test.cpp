@@ -267,8 +267,7 @@ TEST(FpQuantizer, StochasticRoundingIsUnbiased) {
         up += found == code + 1;
       }
       // The tolerance is five standard deviations.
-      EXPECT_NEAR(up, group / 8.0, 100)
-          << format.bits << " bits, code " << code;
+      EXPECT_NEAR(up, group / 8.0, 100) << format.bits << " bits, code " << code;
       arguments.seed += 1;
       EXPECT_NE(quantized(sets().back(), arguments), row);
     }
