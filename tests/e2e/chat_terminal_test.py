@@ -48,7 +48,7 @@ class Terminal:
         os.write(self.fd, keys)
 
     def end(self):
-        """Wait until the program exits without a signal from the test, and return its exit code."""
+        """Wait until the program exits and return its exit code."""
         self.read_until(None)
         return os.waitstatus_to_exitcode(os.waitpid(self.program, 0)[1])
 
