@@ -1,9 +1,8 @@
-"""Every model family gives the same logits and greedy continuation as transformers' eager
-attention.
+"""Tests that every model family gives the same logits and greedy continuation as transformers with
+eager attention.
 
-Checkpoints are small and random, created here with fixed seeds. This process computes all
-references; ours come from the program, on the chosen accelerator and, for one model per family, on
-sim.
+Checkpoints are small and random, created here with fixed seeds. transformers runs in this process.
+AnyAccel runs as a program, on the selected accelerator and, for one model per family, also on sim.
 """
 import json
 import os
@@ -11,7 +10,7 @@ import shutil
 import tempfile
 import unittest
 
-import random_models  # ends the test without transformers
+import random_models  # skips the test if transformers is not installed
 from shell import shell
 
 import numpy as np
@@ -20,7 +19,7 @@ import torch
 SIZES = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=160, initializer_range=0.12, bos_token_id=0, eos_token_id=None, pad_token_id=None)
 IDS = [5, 1, 40, 7, 7, 63, 0, 22, 31, 9, 58, 2]
-LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]  # bf16 is judged by the largest error, which among few values depends on chance
+LONG = [(i * i + 7 * i) * 29 % 61 for i in range(96)]  # for bf16, the largest error is compared, which depends on chance if there are few values
 NEW = 64
 
 
@@ -101,7 +100,7 @@ class Families(unittest.TestCase):
         ids, margins = random_models.greedy(model, IDS, NEW)
         sure = next((place for place, margin in enumerate(margins) if margin < 1e-3), NEW)
         self.assertGreater(sure, 0)
-        # Token by token, and with speculation: rejected tokens must leave no trace in any family's
+        # Decode token by token, and with speculation: rejected tokens must leave nothing in the KV
         # cache.
         for way in ("", "--speculate prompt-lookup:4"):
             done = shell(f"anyaccel generate --model {self.model_folder} --prompt-ids '{' '.join(map(str, IDS))}' -n {NEW} --greedy --json {way}")
@@ -122,8 +121,8 @@ def add(family, name, changes, on_sim):
     setattr(Families, f"test_{family}_{name}".replace(" ", "_").replace(",", "").replace("'", ""), test)
 
 
-# Each test fails if a key of config.json, a tensor's name or place, or a step of the family's
-# forward pass differs from transformers, with and without the cache, in fp32 or bf16.
+# Each test fails if the family's logits or greedy tokens differ from transformers, with or without
+# the KV cache, in fp32 or bf16.
 seen = set()
 for case in CASES:
     add(*case, on_sim=case[0] not in seen)

@@ -1,5 +1,5 @@
-"""oneCCL collectives between two and four processes without MPI: the op's own, and
-torch.distributed's with the backend "ccl".
+"""Tests of oneCCL collectives between two and four processes without MPI: those of the op, and
+those of torch.distributed with the backend "ccl".
 
 Needs oneCCL (tools/setup --ccl, or CCL_ROOT). CCL_TEST_REPEAT=n repeats each rank's work n times.
 """
@@ -70,14 +70,14 @@ def point_to_point(ccl, rank, size):
 
 
 def movements(ccl, rank, size, group):
-    """Check the collectives that move data in a group; `rank` is the rank in it."""
+    """Check the collectives that move data in a group, in which this process is `rank`."""
     import torch
     last = size - 1
 
     def of(owner, *shape):
         return torch.full(shape, float(owner))
 
-    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # with strides too
+    reduced = of(rank, 5).t() if size == 2 else torch.ones(5, 2)[:, 0] * rank  # also covers strided tensors
     ccl.reduce(reduced, last, "sum", group)
     assert (reduced == (sum(range(size)) if rank == last else rank)).all()
     parts = [torch.empty(2, 1) for _ in range(size)]
@@ -106,7 +106,7 @@ def movements(ccl, rank, size, group):
 
 
 def wrong(ccl, size):
-    """Check the calls that are rejected before anything is sent, and their codes."""
+    """Check the error codes of calls that are rejected before data is sent."""
     import torch
 
     import anyaccel
@@ -143,7 +143,7 @@ def pairs(ccl, rank):
 
 
 def over_torch(dist, rank, size):
-    """Run the same operations through torch.distributed with a oneCCL group."""
+    """Run the same operations through torch.distributed on oneCCL groups."""
     import torch
     assert dist.get_backend() == "ccl"
     for group, ranks in [(None, list(range(size)))] + ([(g, r) for r in ([0, 1], [2, 3], [0, 2, 3]) for g in [dist.new_group(r)]]
@@ -179,7 +179,7 @@ def over_torch(dist, rank, size):
         assert gathered is None or [t.item() for t in gathered] == list(range(n))
         dist.scatter(one[:1], [torch.tensor([float(i)]) for i in range(n)] if rank == last else None, last, group=group)
         assert one[0] == me
-        # Wait for a message while a collective runs concurrently.
+        # Receive a message while a collective runs.
         if me == 0:
             dist.send(torch.tensor([42.]), last, group=group)
         got = torch.empty(1)
@@ -194,7 +194,7 @@ def over_torch(dist, rank, size):
 
 
 def alone(store):
-    """Run opcheck on a group of one."""
+    """Run opcheck in a group of one rank."""
     import torch
 
     import anyaccel
@@ -209,7 +209,7 @@ def alone(store):
 
 
 def dead(rank, store):
-    """Rank 1 exits without notice; the other one must report it in time."""
+    """Check that rank 0 reports within the timeout that rank 1 has exited."""
     import time
 
     import torch
@@ -273,16 +273,16 @@ class CCLCommTest(unittest.TestCase):
                 for rank in ranks:
                     rank.kill()
 
-    # Fails if oneCCL needs a launcher to start, or a dtype or reduction is mapped wrongly.
+    # Fails if oneCCL cannot start without a launcher, or if a dtype or reduction is mapped wrongly.
     def test_two_ranks(self):
         self.run_ranks(2)
 
-    # Fails if a schema does not declare what an op mutates, or a meta kernel gives a different
-    # shape.
+    # Fails if a schema does not declare that an op mutates its input, or if a meta kernel returns a
+    # wrong shape.
     def test_opcheck(self):
         self.run_ranks(1, "alone")
 
-    # Fails if a dead rank is waited for forever, as oneCCL does, or the error has a different code.
+    # Fails if a collective waits forever for a rank that has exited, as oneCCL does.
     def test_rank_that_is_gone(self):
         self.run_ranks(2, "dead")
 
@@ -291,8 +291,8 @@ class CCLCommTest(unittest.TestCase):
         self.run_ranks(4)
 
 
-    # Fails if torch.distributed's operations reach oneCCL with a different root, split, order or
-    # type.
+    # Fails if an operation of torch.distributed passes a wrong root, split, order or dtype to
+    # oneCCL.
     def test_torch_distributed_two_ranks(self):
         self.run_ranks(2, "torch")
 
@@ -300,8 +300,8 @@ class CCLCommTest(unittest.TestCase):
     def test_torch_distributed_four_ranks_and_groups(self):
         self.run_ranks(4, "torch")
 
-    # Fails if the name is not "ccl" although oneCCL starts, the report differs from C++ and Python,
-    # a known start is tried again, or a failure has no reason or is cached for other settings.
+    # Fails if the backend is not "ccl" exactly when oneCCL starts, or if the result of the trial is
+    # cached wrongly.
     def test_name_only_where_it_starts(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
@@ -319,7 +319,8 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # Only what existed when the tree was built is prebuilt, so not a oneCCL from CCL_ROOT.
+            # The build prebuilds this op only if it found oneCCL, so not with a oneCCL from
+            # CCL_ROOT.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
             self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
@@ -327,7 +328,7 @@ class CCLCommTest(unittest.TestCase):
             self.assertEqual(len(first), 1)
             answer(CCL_LOCAL_RANK="1")
             self.assertEqual(tried(), first)
-            # If the result cannot be cached, it is the same.
+            # An unwritable cache entry must not change the result.
             kept = os.path.join(cache, "memo", first[0][0])
             os.unlink(kept)
             os.makedirs(os.path.join(kept, "in the way"))
