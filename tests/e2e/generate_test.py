@@ -85,7 +85,8 @@ class Generate(SmallModelTest):
         # not in input order.
         lines = [json.dumps({"prompt": text}) if i % 2 else text for i, text in enumerate(PROMPTS)]
         path = self.prompts("\n\n".join(lines) + "\n" + json.dumps({"prompt_ids": [108, 105]}))
-        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "  # near ties and random draws reveal differences in single bits
+        # Near ties and random draws reveal differences in single bits.
+        integers = "--temperature 1.5 -n 30 --quantize int4 --dtype bf16 --seed "
         for options, step in (("--greedy -n 30", 0), (integers, 1), (SAMPLED.replace("--seed 5", "-n 30 --seed "), 1)):
             seeds = [f"{options}{5 + i}" if step else options for i in range(5)]
             alone = [self.objects(f"-p '{text}' {seeds[i]}")[0] for i, text in enumerate(PROMPTS)]

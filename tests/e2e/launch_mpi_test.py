@@ -71,7 +71,8 @@ class Runner:
     # Fails if ranks of a C++ program cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         result = self.run_line(self.launch + "all_reduce_job")
-        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]  # oneCCL prints this warning if it is installed
+        # oneCCL prints this warning if it is installed.
+        done = [line for line in result.stdout.splitlines() if "CCL_WARN" not in line]
         self.assertEqual((result.returncode, len(done)), (0, 1), result.stdout + result.stderr)
 
     # Fails if the exit code of a failed rank is replaced by that of the MPI launcher, or if ranks

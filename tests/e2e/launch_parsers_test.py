@@ -78,7 +78,8 @@ def ours_hosts(text, include, exclude):
         file.flush()
         filters = (f"--include '{include}' " if include else "") + (f"--exclude '{exclude}' " if exclude else "")
         done = shell(f"anyaccel launch --dry_run --json --oversubscribe --force_multi --hostfile {file.name} {filters} true",
-                     DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")  # on the CPU, slots cannot have names
+                     # On the CPU, slots cannot have names.
+                     DS_ACCELERATOR="npu" if "slots=GPU" in text else "cpu", HOME="/")
     if done.returncode:
         return None
     out = []

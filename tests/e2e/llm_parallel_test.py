@@ -67,7 +67,8 @@ class Parallel(unittest.TestCase):
             self.assertEqual(got.shape, want.shape)
             self.assertLessEqual(np.abs(got - want).max(), 1e-4 * max(1.0, np.abs(want).max()))
             said = self.together(ranks, f"-n {NEW} --greedy --json", **environment).stdout
-            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])  # parsing a single object also checks that only rank 0 prints
+            # Parsing a single object also checks that only rank 0 prints.
+            self.assertEqual(json.loads(said)["ids"][:sure], ids[:sure])
 
     def test_bf16_with_cores(self):
         """Fails if tensor parallelism in bfloat16 is less accurate than bfloat16 in transformers.
@@ -194,7 +195,8 @@ class Parallel(unittest.TestCase):
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        self.assertIn("2 weights are quantized in other groups", said)  # the output projections of both layers
+        # These are the output projections of both layers.
+        self.assertIn("2 weights are quantized in other groups", said)
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])

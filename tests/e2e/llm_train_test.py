@@ -30,7 +30,8 @@ class Train(SmallModelTest):
 
     # Fails if documented lines or keys are missing, or if training does not reduce the loss.
     def test_json(self):
-        done = self.train("out", "--steps 40 --seed 3 --random-start")  # the bigram start alone predicts half of this text
+        # The bigram start alone predicts half of this text.
+        done = self.train("out", "--steps 40 --seed 3 --random-start")
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["step"] for line in lines[:-1]], list(range(1, 41)))
         last = lines[-1]

@@ -27,7 +27,8 @@ class NewBackend(unittest.TestCase):
         done = shell("anyaccel new-backend mycard 'new folder/project/' && LD_DEBUG=libs anyaccel new-backend yours here 2>&1 | "
                      "grep -c libtorch", cwd=self.folder)
         self.assertEqual((done.stderr, done.stdout.splitlines()[-1]), ("", "0"))
-        self.assertIn("-DCMAKE_PREFIX_PATH=PREFIX_OF_ANYACCEL\n", done.stdout)  # the program runs from the build folder, so it cannot know the prefix
+        # The program runs from the build folder, so it cannot know the prefix.
+        self.assertIn("-DCMAKE_PREFIX_PATH=PREFIX_OF_ANYACCEL\n", done.stdout)
         project = self.folder / "new folder/project"
         self.assertIn("anyaccel_add_plugin(mycard", (project / "CMakeLists.txt").read_text())
         self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["here", "new folder"])

@@ -1,5 +1,5 @@
-"""Correct programs with several streams, devices and threads, on which the checker must report
-nothing.
+"""Correct programs with several streams, devices and threads. The checker must not report anything
+in them.
 """
 import threading
 

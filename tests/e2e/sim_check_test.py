@@ -1,5 +1,5 @@
-"""The simulator's checker for users: silent about correct programs, clear and machine-readable
-about defective ones.
+"""Tests of the simulator's checker as users run it: no reports for correct programs, and clear and
+machine-readable reports for defective ones.
 """
 import json
 import os
@@ -63,14 +63,15 @@ if sys.argv[2] == "fail later":
 
 class SimCheck(SmallModelTest):
     def run_checked(self, line, check="abort", kind="problems", **variables):
-        """Return the finished program, and the problems or notes in its file."""
+        """Run a command line with the checker, and return the finished process and the problems or
+        notes in the checker's JSON file.
+        """
         file = os.path.join(self.folder, "problems.json")
         done = shell(line, DS_ACCELERATOR="sim", SIM_CHECK=check, SIM_CHECK_JSON=file, OMP_NUM_THREADS="1", **variables)
         with open(file, encoding="utf-8") as opened:
             return done, json.load(opened)[kind]
 
-    # Fails if a correct program is reported. Training and generation were not written for the
-    # checker.
+    # Fails if the checker reports training or generation, which are correct and know nothing of it.
     def test_right_programs(self):
         train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
         generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
@@ -79,7 +80,7 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if one of the ways to order streams is not understood.
+    # Fails if the checker does not understand a valid way of ordering streams.
     def test_right_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -87,8 +88,8 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if a report does not reach standard error and the file, or `report` changes the exit
-    # code.
+    # Fails if a problem is not written to standard error and to the JSON file. Also fails if
+    # SIM_CHECK=report changes the exit code.
     def test_wrong_program_is_reported(self):
         done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -97,14 +98,15 @@ class SimCheck(SmallModelTest):
         for part in ("(unordered_streams)", "float32 [32, 32]", "prefetch_without_wait", "wait_stream"):
             self.assertIn(part, done.stderr)
 
-    # Fails if `abort` lets the program continue, or ends it before the file is written.
+    # Fails if SIM_CHECK=abort lets the program continue, or if it aborts before the JSON file is
+    # written.
     def test_abort_ends_the_program(self):
         done, problems = self.run_checked("exec sim_bugs kv_cache_shared bug")
         self.assertEqual(done.returncode, -signal.SIGABRT, done.stderr)
         self.assertEqual(len(problems), 1)
 
-    # Fails if a report names only the interpreter's C code instead of the Python line, or a device
-    # name that torch's Python code rejects is not reported.
+    # Fails if a report does not name the Python line. Also fails if a device name that torch
+    # rejects is not reported.
     def test_python_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -126,8 +128,7 @@ class SimCheck(SmallModelTest):
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
-    # Fails if an out-of-memory error that the program handles ends the program or counts as a
-    # problem.
+    # Fails if a handled out-of-memory error aborts the program or counts as a problem.
     def test_handled_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -138,8 +139,7 @@ class SimCheck(SmallModelTest):
                 self.assertNotIn("(memory_limit)", done.stderr)
                 self.assertIn("note: the program handled 1 error", done.stderr)
 
-    # Fails if an out-of-memory error that ends the program is not reported, or the report lacks the
-    # failing line.
+    # Fails if an out-of-memory error that ends the program is not reported with the failing line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
@@ -151,7 +151,7 @@ class SimCheck(SmallModelTest):
         done, problems = self.run_out_of_memory("raise", "abort", "problems")
         self.assertEqual((done.returncode, len(problems)), (-signal.SIGABRT, 1), done.stderr)
 
-    # Fails if an invalid value starts a program without checks.
+    # Fails if a program starts with an invalid value of SIM_CHECK.
     def test_wrong_value(self):
         done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="yes")
         self.assertIn("SIM_CHECK", done.stderr)
