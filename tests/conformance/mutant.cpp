@@ -170,7 +170,7 @@ class Mutant final : public sdk::Backend {
   }
   c10::Allocator* host_allocator() const override {
     if (is("torch_pins_everything"))
-      return nullptr;  // so that the accelerator itself does not claim the memory
+      return nullptr;  // otherwise the accelerator itself reports the memory as pinned
     return is("host_allocator_ordinary") ? c10::GetCPUAllocator() : inner_.host_allocator();
   }
   bool register_host_memory(void* address, std::size_t bytes) override {
@@ -262,7 +262,7 @@ class Mutant final : public sdk::Backend {
     if (is("trait_op_builder_dir_empty")) traits_.op_builder_dir.clear();
   }
 
-  /// One generator object per device, as the interface requires.
+  /// Returns the same generator object for a device at every call, as the interface requires.
   at::Generator generator_of(DeviceIndex index, const at::Generator& real) const {
     if (defect_.rfind("generator_", 0) != 0) return real;
     const std::lock_guard lock(mutex_);
@@ -291,7 +291,7 @@ std::shared_ptr<sdk::Backend> make_mutant() {
     throw Error(ErrorCode::invalid_argument, "mutant",
                 {.what = "there is no such defect", .got = defect});
   set_accelerator(variable("MUTANT_OF", "cpu"));
-  // Accelerators are never destroyed, so the reference stays valid.
+  // Accelerators are never destroyed, so the reference remains valid.
   auto& inner = get_accelerator().backend();
   auto traits = inner.traits();
   traits.name = "mutant";
@@ -446,7 +446,7 @@ void register_mutant() {
   traits.name = "mutant";
   traits.class_name = "Mutant_Accelerator";
   traits.device_type = "cpu";
-  traits.priority = -1000;  // selected only by name
+  traits.priority = -1000;  // never selected automatically
   register_backend({traits, make_mutant, [] { return sdk::Probe{1, "always there"}; }});
 }
 

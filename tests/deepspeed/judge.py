@@ -1,8 +1,9 @@
-"""Run the kit on one of DeepSpeed's accelerators: judge.py NAME ADAPTER_FOLDER [OPTION OF THE
-KIT]...
+"""Run the conformance kit on one of DeepSpeed's accelerators.
 
-Exit with the kit's status (0 conforms, 1 does not), or with 3 and one line on standard output if
-the accelerator cannot be judged here.
+  judge.py NAME ADAPTER_FOLDER [OPTION OF THE KIT]...
+
+The exit code is that of the kit: 0 if the accelerator conforms, 1 if it does not. If the kit cannot
+run, the exit code is 3, and one line on standard output says why.
 """
 import importlib
 import sys
@@ -17,8 +18,8 @@ def main():
     name, folder, options = sys.argv[1], sys.argv[2], sys.argv[3:]
     import torch
 
-    # In other builds, torch has the device type but not the Python functions that the accelerator
-    # calls.
+    # In other builds of torch, the device type exists without the Python functions that the
+    # accelerator calls.
     built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
     if not built.get(name, lambda: True)():
         refuse(f"this torch was built without {name}")

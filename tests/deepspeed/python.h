@@ -1,5 +1,5 @@
-// Calls into Python from any thread. Python exceptions become C++ exceptions that do not need
-// Python.
+// Calls into Python from any thread. Python exceptions are converted to C++ exceptions that do not
+// refer to Python objects.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -13,8 +13,8 @@ namespace anyaccel::deepspeed {
 
 namespace py = pybind11;
 
-/// Runs `body`, which must not return a Python object. NotImplementedError becomes an `unsupported`
-/// error.
+/// Runs `body` with the GIL held. `body` must not return a Python object. NotImplementedError
+/// becomes an Error with code `unsupported`.
 template <typename Body>
 auto in_python(const std::string& where, Body&& body) {
   const py::gil_scoped_acquire gil;
@@ -31,7 +31,8 @@ auto in_python(const std::string& where, Body&& body) {
   }
 }
 
-/// Converts an accelerator's answer to T. None and other types are errors whose text names `what`.
+/// Converts an accelerator's answer to T. If it is None or has another type, the error contains
+/// `what`.
 template <typename T>
 T answer(const py::object& value, const std::string& what) {
   const std::string got = py::repr(value);

@@ -1,5 +1,6 @@
 // sim_bugs NAME bug|fixed: runs one of the programs. SIM_CHECK and the other variables apply.
-// sim_bugs --all: runs each bug in its own process, and all fixed versions in one process, and
+//
+// sim_bugs --all: runs each bug in its own process and all fixed versions in one process, and
 // compares the checker's reports with the expected ones.
 #include <fcntl.h>
 #include <signal.h>
@@ -22,10 +23,10 @@ namespace {
 
 constexpr unsigned kSeconds = 120;
 
-/// Some bugs throw; fixed versions do not.
+/// Some bugs end with an exception. Fixed versions must not.
 int run(const Bug& bug, bool fixed) {
   try {
-    get_accelerator();  // as every AnyAccel program begins
+    get_accelerator();  // every AnyAccel program starts with this call
     bug.run(fixed);
     get_accelerator().synchronize(0);
     get_accelerator().synchronize(1);
@@ -53,7 +54,7 @@ void prepare_child(const std::string& folder) {
   ::setenv("DS_ACCELERATOR", "sim", 1);
 }
 
-/// Returns an empty string if the report is as expected.
+/// Returns an empty string if the report is as expected, otherwise what is wrong.
 std::string judged(const Bug& bug, int status, const nlohmann::json& report) {
 #ifdef __SANITIZE_ADDRESS__
   const bool crash = WIFEXITED(status) && WEXITSTATUS(status) == 1;
@@ -96,8 +97,8 @@ std::string try_bug(const Bug& bug, const std::string& folder) {
   return judged(bug, status, report);
 }
 
-/// Runs all fixed versions one after the other in one process, which also shows that they do not
-/// affect each other. Returns the number of wrong reports.
+/// Runs all fixed versions one after the other in one process, so that effects of one on the next
+/// are found too. Returns the number of wrong reports.
 int try_fixed(const std::vector<Bug>& chosen, const std::string& folder) {
   std::fflush(nullptr);
   const pid_t process = ::fork();

@@ -22,7 +22,7 @@ SIM_BUG(weights_not_there_yet, "unordered_streams", "aten::mm", "float32 [64, 64
   }
   auto hidden = at::ones({4, 64}, on());
   for (int layer = 0; layer < 3; ++layer) {
-    // The defective layer waits for the weights of the previous one.
+    // The defective version waits for the weights of the previous layer.
     arrived[fixed ? layer : std::max(layer - 1, 0)].wait(main_stream);
     hidden = at::mm(hidden, device[layer]);
   }

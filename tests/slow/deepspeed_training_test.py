@@ -1,6 +1,6 @@
-"""DeepSpeed trainings of tests/python/with_deepspeed/train.py on cpu and sim, compared with stock
-DeepSpeed, and AutoTP of all kinds of models, compared with the whole model. Skips without DeepSpeed
-(tools/setup --deepspeed).
+"""Tests of DeepSpeed with AnyAccel on cpu and sim: the trainings of
+tests/python/with_deepspeed/train.py compared with stock DeepSpeed, and AutoTP of all kinds of
+models compared with the whole model. Skipped without DeepSpeed (tools/setup --deepspeed).
 """
 import os
 import subprocess

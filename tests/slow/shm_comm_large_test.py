@@ -1,5 +1,5 @@
-"""Collectives over shared memory with more than 4 GiB, and more than 2^32 elements, per tensor.
-Needs 12 GiB of memory.
+"""Tests of collectives over shared memory with more than 4 GiB and more than 2^32 elements per
+tensor. They need 14 GiB of free memory.
 """
 import os
 import subprocess
@@ -15,8 +15,7 @@ GIB = 1 << 30
 
 
 def blocks(tensor, first, add, factor=1):
-    """Yield blocks of the tensor with the expected values: index % PERIOD * factor + add, modulo
-    256.
+    """Yield blocks of the tensor and their expected values: (index % PERIOD * factor + add) % 256.
     """
     import torch
     pattern = ((torch.arange(BLOCK + PERIOD) % PERIOD * factor + add) % 256).to(torch.uint8)[first % PERIOD:]
@@ -71,7 +70,7 @@ def run(rank, store):
 
 
 class ShmCommLarge(unittest.TestCase):
-    # Fails if a size, count or offset of any collective is truncated to 32 bits.
+    # Fails if a collective truncates a size, count or offset to 32 bits.
     def test_beyond_four_gibibytes(self):
         with open("/proc/meminfo", encoding="ascii") as file:
             free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))

@@ -1,4 +1,4 @@
-"""Sparse attention and its gradients, compared with dense attention for 400 random shapes, types
+"""Compares sparse attention and its gradients with dense attention for 400 random shapes, dtypes
 and masks.
 """
 import unittest
