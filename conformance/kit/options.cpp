@@ -1,4 +1,4 @@
-// The command line of the kit.
+// The command line of the conformance kit.
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -8,7 +8,7 @@ namespace anyaccel::conformance {
 
 namespace {
 
-// Suites keep the order in which they were registered, and cases keep theirs within a suite.
+// Suites are kept in the order of registration, and so are the cases of a suite.
 struct Cases {
   std::vector<Case> list;
   std::map<std::string, int> suites;

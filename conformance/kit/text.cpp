@@ -1,4 +1,4 @@
-// The report as text, and as a Markdown page that a vendor may publish.
+// Writes the report as text, and as a Markdown page for publication.
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -12,7 +12,8 @@ namespace {
 
 constexpr Grade kGrades[] = {Grade::required, Grade::recommended, Grade::optional};
 
-/// Failures and listed cases are printed first.
+/// True for failures, expected failures and unexpected passes, which the report prints
+/// individually.
 bool worth_a_line(const Result& result) {
   return result.outcome != Outcome::passed && result.outcome != Outcome::skipped;
 }
@@ -32,7 +33,7 @@ int count(const Report& report, const std::string& suite, Grade grade, Outcome o
       }));
 }
 
-/// Skip reasons, each with the names of its cases.
+/// Returns the names of the skipped cases by skip reason.
 std::map<std::string, std::vector<std::string>> skips(const Report& report) {
   std::map<std::string, std::vector<std::string>> reasons;
   for (const auto& result : report.results)
@@ -48,7 +49,7 @@ std::string upper(const char* text) {
   return out;
 }
 
-/// "a.b, a.c and 3 more"
+/// Returns, for example, "a.b, a.c and 3 more".
 std::string some_of(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];

@@ -1,4 +1,5 @@
-// Collectives between two processes with a device each, and between two devices of one process.
+// Suite "collectives": collectives between two processes with one device each, and between two
+// devices of one process.
 #include <ATen/ops/full.h>
 #include <ATen/ops/real.h>
 #include <c10/util/Exception.h>
@@ -36,7 +37,7 @@ struct Rank {
   bool knows(const std::string& key) const { return store->check({key}); }
 };
 
-/// Runs `body` as one rank of a group of the accelerator's own communication backend.
+/// Runs `body` as one rank of a process group with the accelerator's communication backend.
 void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
              const std::function<void(const Rank&)>& body) {
   const DeviceScope scope(accelerator);
@@ -52,12 +53,13 @@ void as_rank(Accelerator& accelerator, int number, const StorePtr& store,
     rank.tell(end);
     throw;
   }
-  // The rank that leaves first would break a collective that the other one still waits for.
+  // A rank must not leave first, because that would break collectives for which the other rank
+  // waits.
   rank.tell(end);
   rank.await("end of " + std::to_string(rank.other()));
 }
 
-/// Runs `body` as this process's rank.
+/// Runs `body` as the rank of this process.
 void in_both_processes(Accelerator& accelerator, const std::function<void(const Rank&)>& body) {
   as_rank(accelerator, process_number(),
           c10::make_intrusive<c10d::FileStore>(meeting_file(), kRanks), body);
@@ -220,7 +222,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, missing_rank_is_an_error_and_no_hang, req
   in_both_processes(accelerator, [](const Rank& rank) {
     rank.group->barrier()->wait();
     if (rank.number == 1) return rank.await("rank 0 gave up");
-    // Set only now: creating the group and its connections may take longer on a busy machine.
+    // The timeout is reduced only here, because creating the group and its connections may take
+    // longer.
     rank.group->getBackend(rank.accelerator.device_type())->setTimeout(std::chrono::seconds(1));
     bool failed = false;
     try {

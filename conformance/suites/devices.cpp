@@ -1,4 +1,4 @@
-// Devices: count, current device, properties, synchronization and copies.
+// Suite "devices": count, current device, properties, synchronization and copies.
 #include <ATen/Context.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -83,7 +83,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, index_out_of_range_is_refused, required) {
   }
 }
 
-// Programs pass their local rank, which may exceed the devices; DeepSpeed's accelerators accept it.
+// Programs pass their local rank, which may be larger than the number of devices. DeepSpeed's
+// accelerators accept that.
 ANYACCEL_CONFORMANCE_CASE(devices, any_index_is_accepted_if_names_carry_none, required) {
   if (accelerator.backend().traits().indexed_names) skip("its device names include an index");
   const DeviceScope scope(accelerator);
@@ -111,8 +112,8 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
                "current_device() after a refused set_device()");
 }
 
-// torch.accelerator calls these: `with torch.accelerator.device_index(1):` is exchangeDevice(1),
-// then maybeExchangeDevice() with the previous device.
+// torch.accelerator calls these functions: `with torch.accelerator.device_index(1):` calls
+// exchangeDevice(1) and then maybeExchangeDevice() with the previous device.
 ANYACCEL_CONFORMANCE_CASE(devices, torch_changes_the_device_and_back, required) {
   need_own_memory(accelerator);
   const DeviceScope scope(accelerator);

@@ -1,4 +1,4 @@
-// Lists of environment variables, and ranges in the profiler.
+// Suite "environment": lists of environment variables, and ranges in the profiler.
 #include <ATen/record_function.h>
 
 #include <cctype>
@@ -34,7 +34,7 @@ std::unique_ptr<at::ObserverContext> hear(const at::RecordFunction& function) {
   return nullptr;
 }
 
-/// Names of the scopes that `body` opens, as recorded by torch's profiler.
+/// Returns the names of the scopes that `body` opens, as recorded by torch's profiler.
 std::vector<std::string> scopes_of(const std::function<void()>& body) {
   std::vector<std::string> names;
   const auto handle = at::addThreadLocalCallback(
@@ -46,7 +46,7 @@ std::vector<std::string> scopes_of(const std::function<void()>& body) {
   return names;
 }
 
-/// Process 0 writes this line for process 1 instead of variables if process 1 is to skip.
+/// If process 1 must skip the case, process 0 writes this line instead of names of variables.
 constexpr const char* kNothingToChoose = "-";
 
 std::vector<std::string> told_by_process_0() {
@@ -67,7 +67,7 @@ void tell_process_1(const std::vector<std::string>& lines) {
   out << "end\n";
 }
 
-/// Limits process 1 to one visible device: the first that process 0 sees.
+/// Limits process 1 to one visible device, the first of process 0.
 void make_one_device_visible() {
   if (process_number() == 0) return;
   for (const auto& name : told_by_process_0()) {
@@ -165,7 +165,7 @@ ANYACCEL_CONFORMANCE_CASE(environment, ranges_are_each_threads_own, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(environment, domains_are_accepted, required) {
-  // Vendors without domains ignore them silently.
+  // Vendors without domains silently ignore them.
   accelerator.range_push("range", "domain", "category");
   accelerator.range_pop("domain");
 }

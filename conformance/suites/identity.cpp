@@ -1,4 +1,4 @@
-// The accelerator's names, execution model and self-description.
+// Suite "identity": the accelerator's names, execution model and description of itself.
 #include <algorithm>
 #include <cctype>
 
@@ -151,7 +151,7 @@ ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
   if (traits.probe == nullptr) skip("its traits have no probe");
   if (standing_in()) skip("the probe looks for hardware, but a simulated device stands in");
   const auto probe = traits.probe();
-  // A probe may count boards of which torch counts the parts.
+  // A probe may count boards, each of which torch counts as several devices.
   expect_equal(probe.device_count > 0, accelerator.device_count() > 0,
                "whether the probe finds devices");
   expect(!probe.reason.empty(), "the probe gives no reason");

@@ -1,4 +1,4 @@
-// Memory: counters, peaks, free and total memory, the cache, and running out of memory.
+// Suite "memory": counters, peaks, free and total memory, the cache, and running out of memory.
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace anyaccel::conformance {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
-/// Allocators round up, but by no more than this.
+/// Allocators may round up a size, but not by more than this.
 constexpr std::int64_t kRounding = 2 * kMiB;
 
 MemoryInfo info_of(const Accelerator& accelerator) {
@@ -23,8 +23,7 @@ void reset_peaks(Accelerator& accelerator) {
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
-/// Requests more memory than any device has. Returns true if that fails with an out-of-memory
-/// error.
+/// Requests more memory than any device has. Returns true if that throws an out-of-memory error.
 bool fails_for_lack_of_memory(const Accelerator& accelerator) {
   try {
     const auto tensor = bytes_on(accelerator, std::int64_t{1} << 50);
@@ -222,7 +221,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, total_agrees_with_properties, required) {
   const auto total = info_of(accelerator).total,
              said = accelerator.device_properties().total_memory;
   if (said == -1) skip("the properties do not report total memory");
-  // Drivers reserve a part, and may report the number with or without it.
+  // Drivers reserve some memory, and the reported total may include it or not.
   expect(said >= total - total / 8 && said <= total + total / 8,
          "properties say " + text(said) + " bytes, memory_info() " + text(total));
 }
@@ -272,7 +271,8 @@ ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, req
   queue_work(accelerator, 1);
   accelerator.synchronize();
   accelerator.empty_cache();
-  // Memory for only one of these is free, and each is in use when the next one is requested.
+  // Each tensor needs more than half of the free memory, and work still uses it when the next one
+  // is allocated.
   const auto bytes = info_of(accelerator).free / 10 * 6;
   for (int round = 0; round < 16; ++round) {
     try {

@@ -1,4 +1,4 @@
-// Pinned and registered host memory.
+// Suite "pinned": pinned and registered host memory.
 #include <ATen/ops/from_blob.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ void need_pinning(const Accelerator& accelerator) {
   if (!pins(accelerator)) skip("host memory needs no pinning");
 }
 
-/// Page-aligned memory owned by the caller.
+/// Page-aligned memory that the case owns.
 struct Pages {
   static constexpr std::size_t kBytes = 1 << 20;
   Pages() : memory(std::aligned_alloc(4096, kBytes), &std::free) {}
@@ -54,10 +54,11 @@ ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, 
   expect(!accelerator.is_pinned(plain), "is_pinned() is true although nothing can be pinned");
 }
 
-// If pageable memory passed for pinned, an asynchronous copy would read it after the program may
-// have changed it.
+// If pageable memory were mistaken for pinned memory, an asynchronous copy could read it after the
+// program has changed it.
 ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
-  const auto pinned = accelerator.pin_memory(host_sequence(1000));  // to be mistaken for
+  // A backend must not mistake pageable memory for this.
+  const auto pinned = accelerator.pin_memory(host_sequence(1000));
   const Pages pages;
   float on_the_stack[16] = {};
   const std::pair<const char*, at::Tensor> pageable[] = {
@@ -173,7 +174,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // This would get the copy's memory if the allocator considered it free.
+  // This tensor would get the memory of the copy if the allocator considered it free.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
   expect(target.to(c10::kCPU).equal(plain),

@@ -1,4 +1,4 @@
-// Random numbers: seeds, states, and the generators of several devices.
+// Suite "random": seeds, states, and the generators of several devices.
 #include "support.h"
 
 namespace anyaccel::conformance {
@@ -123,7 +123,7 @@ ANYACCEL_CONFORMANCE_CASE(random, state_does_not_follow_the_generator, required)
   unchanged("when it is set and numbers are drawn");
 }
 
-// torch's DTensor changes the offset in the state that it reads.
+// torch's DTensor reads a state and changes the offset in it.
 ANYACCEL_CONFORMANCE_CASE(random, writing_to_a_state_leaves_the_generator_alone, required) {
   const Restored restored(accelerator);
   const auto state = accelerator.get_rng_state();
@@ -254,7 +254,7 @@ ANYACCEL_CONFORMANCE_CASE(random, numbers_are_uniform, required) {
     squares += x * x;
   }
   const double mean = sum / kCount, variance = squares / kCount - mean * mean;
-  // Six standard deviations of these estimates.
+  // The bounds are six standard deviations of these estimates.
   expect(mean > 0.4945 && mean < 0.5055, "the mean of rand() is " + std::to_string(mean));
   expect(variance > 0.0819 && variance < 0.0848,
          "the variance of rand() is " + std::to_string(variance));

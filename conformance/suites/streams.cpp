@@ -1,4 +1,4 @@
-// Streams: the current one, new ones, and the order of work.
+// Suite "streams": the current stream, new streams, and the order of work.
 #include "support.h"
 
 namespace anyaccel::conformance {
@@ -12,7 +12,7 @@ class StreamScope {
   ~StreamScope() {
     try {
       accelerator_.set_stream(stream_);
-    } catch (...) {  // the case has already failed for that reason
+    } catch (...) {  // the case has already failed for this reason
     }
   }
   StreamScope(const StreamScope&) = delete;
@@ -219,7 +219,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // This would get x's memory if the allocator considered it free.
+  // This tensor would get the memory of x if the allocator considered it free.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);
@@ -228,7 +228,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, native_handle_or_a_refusal, optional) {
-  // Success and an unsupported error are both fine; a crash or a different exception is not.
+  // The call may succeed or be unsupported. It must not crash or throw another exception.
   feature([&] { return accelerator.current_stream().native_handle(); });
 }
 

@@ -1,4 +1,4 @@
-// Threads: per-thread state, and concurrent use.
+// Suite "threads": per-thread state, and concurrent use.
 #include <atomic>
 
 #include "support.h"
