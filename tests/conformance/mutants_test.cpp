@@ -129,14 +129,14 @@ TEST_F(Mutants, ListIsComplete) {
 }
 
 // Fails if a case rejects a mutant without a defect that forwards to the CPU's backend.
-TEST_F(Mutants, CorrectOneOverTheHostPasses) { expect_correct_one_passes("cpu"); }
+TEST_F(Mutants, CorrectBackendPasses) { expect_correct_one_passes("cpu"); }
 
 // Fails if a case no longer detects its defect.
-TEST_F(Mutants, EachOverTheHostIsFound) { expect_all_found("any", "cpu"); }
+TEST_F(Mutants, DefectsAreDetectedOnCpu) { expect_all_found("any", "cpu"); }
 
 // Fails if a case no longer detects a defect that only an asynchronous device with its own memory
 // can have.
-TEST_F(Mutants, EachOverTheSimulatedDeviceIsFound) {
+TEST_F(Mutants, DefectsAreDetectedOnSim) {
   if (!has_backend("sim")) GTEST_SKIP() << "this build has no simulated device";
   expect_correct_one_passes("sim");
   expect_all_found("sim", "sim");

@@ -22,7 +22,7 @@ class Command(unittest.TestCase):
             self.assertIn(word, done.stdout)
 
     # Fails if a command is not documented.
-    def test_every_command_is_in_the_documentation(self):
+    def test_every_command_is_documented(self):
         commands = re.findall(r"(?m)^  ([a-z]+)  +[A-Z]", shell("anyaccel --help").stdout.split("Options:")[0])
         self.assertIn("report", commands)
         with open(os.path.join(os.environ["ANYACCEL_SOURCE_DIR"], "docs/reference/cli.md"), encoding="utf-8") as file:
@@ -51,14 +51,14 @@ class Command(unittest.TestCase):
         self.assertIn("did you mean 'report'?", done.stderr)
 
     # Fails if an unknown command that resembles no known one gets a suggestion.
-    def test_unknown_command_unlike_any(self):
+    def test_unknown_command_without_suggestion(self):
         done = shell("anyaccel xyzzyplugh")
         self.assertEqual(done.returncode, 2)
         self.assertIn('there is no command "xyzzyplugh"', done.stderr)
         self.assertNotIn("did you mean", done.stderr)
 
     # Fails if running the program without a command is not reported as an error.
-    def test_no_command_is_wrong_usage(self):
+    def test_missing_command(self):
         done = shell("anyaccel")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("a command is missing", done.stderr)
@@ -89,7 +89,7 @@ class Command(unittest.TestCase):
         self.assertEqual(shell("anyaccel topology --log-level loud").returncode, 2)
 
     # Fails if the program prints an error or hangs when the reader closes the pipe.
-    def test_reader_that_goes_away(self):
+    def test_closed_pipe(self):
         done = shell("anyaccel report | head -n 1; anyaccel --help | true; trap '' PIPE; anyaccel report --json | true")
         self.assertEqual(done.stderr, "")
         self.assertEqual(len(done.stdout.splitlines()), 1)
@@ -102,7 +102,7 @@ class Command(unittest.TestCase):
             self.assertIn("standard output", done.stderr, line)
 
     # Fails if the program searches for its libraries relative to the current folder or to argv[0].
-    def test_from_anywhere_and_through_a_link(self):
+    def test_any_folder_and_symlink(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.join(BIN, "anyaccel"), os.path.join(folder, "aa"))
             for line in ("./aa report --json", "PATH=$PWD:$PATH aa report --json", "exec -a elsewhere ./aa report --json"):

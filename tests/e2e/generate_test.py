@@ -100,7 +100,7 @@ class Generate(SmallModelTest):
         self.assertEqual((text.returncode, text.stdout.count("==> line ")), (0, 5), text.stderr)
         self.assertTrue(text.stdout.startswith(f"==> line 1 <==\n{first}==> line 3 <==\n"), text.stdout)
 
-    def test_bad_prompts(self):
+    def test_invalid_prompts(self):
         # Fails if an invalid line loses the results of other lines, or if the error does not name
         # the line.
         bad = ['{"prompt": 1}', '{"x": "y"}', "{not json", '{"prompt_ids": [1.5]}', '{"prompt_ids": [999]}', '{"prompt_ids": []}', '{"prompt_ids": [36666666666666666666666666]}', "x" * 200]

@@ -64,7 +64,7 @@ class HostileFiles(SmallModelTest):
         self.assertTrue(all(c in "\n\t" or c.isprintable() for c in done.stderr), repr(done.stderr))
         return done.stderr
 
-    def test_other_kinds_of_files(self):
+    def test_special_files(self):
         # Fails if the program opens a file in a model folder that blocks, never ends, or exceeds
         # its size limit.
         generate = f"generate --model {self.model} --prompt a -n 1"
@@ -161,7 +161,7 @@ class HostileFiles(SmallModelTest):
                     self.assertLess(seconds, ENDS_WITHIN)
                     self.assertIn(code, (-number, 130))
 
-    def test_text_of_files(self):
+    def test_escaping_of_file_text(self):
         # Fails if text from a checkpoint reaches the terminal unescaped in an error, or floods it.
         escape = "\x1b]0;gone\x07\u202e"
         long = escape + "x" * 300000

@@ -12,10 +12,10 @@ from hosts import HostsTest, in_namespace
 from shell import wait_for
 
 
-class HostsAreApart(HostsTest):
+class HostIsolation(HostsTest):
     # Fails if a host sees the name, network, processes, shared memory or temporary files of another
     # host or of the real machine.
-    def test_apart(self):
+    def test_isolation(self):
         for number, host in enumerate(self.hosts, 1):
             host.run(f"echo > /dev/shm/mine{number}; echo > /tmp/mine{number}")
         for number, host in enumerate(self.hosts, 1):
@@ -47,7 +47,7 @@ class HostsAreApart(HostsTest):
         wait_for(lambda: not self.hosts[1].processes())
 
     # Fails if data still passes after link(up=False), or if the network cannot be reconnected.
-    def test_link(self):
+    def test_network_link(self):
         reach = f"ssh -o ConnectTimeout=2 {self.hosts[2].name} true"
         self.hosts[2].link(up=False)
         self.assertEqual(self.hosts[0].run(reach).returncode, 255)
@@ -84,7 +84,7 @@ class HostsAreApart(HostsTest):
         self.hosts[1].run(f"umount {disk}")
 
 
-class HostsAreGone(unittest.TestCase):
+class HostCleanup(unittest.TestCase):
     # Fails if a process of a host outlives the test that created the hosts, even if the test is
     # killed.
     def test_killed(self):

@@ -48,7 +48,7 @@ class OverHosts(Jobs):
 
     # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
     # is changed.
-    def test_variables_and_words(self):
+    def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME 100%h %% %n" """)
         rest = "10.77.0.1 it's  $HOME 100%h %% %n"
         self.assertEqual(sorted(result.stdout.splitlines()),
@@ -57,7 +57,7 @@ class OverHosts(Jobs):
 
     # Fails if a variable that should be exported does not reach other hosts, or if another variable
     # does.
-    def test_passed_on(self):
+    def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b%h\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b%h 7 \n" * 4, result.stderr)

@@ -46,7 +46,7 @@ class OverHosts(Jobs):
         return self.started(process, 4)
 
     # Fails if ranks are not placed as in the host file, or if an argument or variable is changed.
-    def test_variables_and_words(self):
+    def test_variables_and_arguments(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.launch("""sh -c 'echo "$(hostname) $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $MASTER_PORT <$MINE> <$PYTHONTEST> <$1> <$2>"' """
                              """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")

@@ -50,7 +50,7 @@ class Runner:
         return self.start_line(self.launch, script, 3)
 
     # Fails if a rank gets another rank's variables, or if an argument or variable is changed.
-    def test_variables_and_words(self):
+    def test_variables_and_arguments(self):
         self.write(".deepspeed_env", "MINE=a, \"b\"; it's $HOME\n")
         result = self.run_line(self.launch + """sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR <$MINE> <$PYTHONTEST> <$1> <$2>"' """
                                """sh "it's  \\$HOME" "" """, PYTHONTEST="two\nlines")
@@ -93,7 +93,7 @@ class Runner:
                 os.remove(path)
 
     # Fails if the exit code is not that of the rank that failed first.
-    def test_first_in_time(self):
+    def test_first_failure(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 2) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "0) while kill -0 $(cat pid2) 2>/dev/null; do sleep 0.01; done; trap '' TERM; sleep 0.2; exit 3;; esac")
         (self.folder / "go").touch()
@@ -182,7 +182,7 @@ class Runner:
             self.assertEqual(pathlib.Path(found).read_text(), f"out {rank}\nerr {rank}\n")
 
     # Fails if each rank reports an impossible job, instead of the launcher once.
-    def test_refusals(self):
+    def test_rejected_command_lines(self):
         for line, words in ((self.launch + "no-such-program", "the program 'no-such-program' is not in PATH"),
                             (f"anyaccel launch --launcher {self.runner} --num_accelerators 4000 true", "--oversubscribe")):
             result = self.run_line(line)

@@ -50,7 +50,7 @@ HOSTS = [
 ]
 # Deliberate differences: case, DeepSpeed's result (None if it rejects the case), our result, and
 # the reason.
-HOSTS_ON_PURPOSE = [
+DELIBERATE_HOST_DIFFERENCES = [
     (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "DeepSpeed reads the digits of a malformed number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
     (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, as UUIDs of devices"),
@@ -64,7 +64,7 @@ HOSTS_ON_PURPOSE = [
     ((TWO, "a:+1", ""), [["a", [1]]], None, "a slot's name is its name"),
 ]
 CORES = ["0", "0,2-4,6", "5-5", "0-111", "007,8", "3, 4", "", ",", "1,", "-1", "3-", "-", "5-3", "0--3", "1-2-3", "x", "0x10", "1.5", "0;1"]
-CORES_ON_PURPOSE = [
+DELIBERATE_CORE_DIFFERENCES = [
     ("3,1", None, [1, 3], "any order"), ("1,1", None, [1], "twice is once"), ("1-3,2-4", None, [1, 2, 3, 4], "ranges may overlap"),
     ("0-8:4", None, [0, 4, 8], "strides"), ("8-9,0-2:2", None, [0, 2, 8, 9], "strides, in any order"),
     ("1 - 3", [1, 2, 3], None, "a blank inside of a range is a typing error; DeepSpeed's documentation forbids it too"), ("+3", [3], None, "no CPU has a sign"),
@@ -108,7 +108,7 @@ class Parsers(unittest.TestCase):
         for case, want in zip(cases, theirs(cases)):
             self.assertEqual(ours(*case), want, repr(case))
 
-    def compare_on_purpose(self, table, ours):
+    def compare_deliberate_differences(self, table, ours):
         for (case, _, want, why), answer in zip(table, theirs([entry[0] for entry in table])):
             with self.subTest(why):
                 self.assertEqual(answer, table[[entry[0] for entry in table].index(case)][1], f"DeepSpeed changed: {case!r}")
@@ -120,8 +120,8 @@ class Parsers(unittest.TestCase):
 
     # Fails if AnyAccel or DeepSpeed no longer gives the result in the table of deliberate
     # differences.
-    def test_hosts_on_purpose(self):
-        self.compare_on_purpose(HOSTS_ON_PURPOSE, ours_hosts)
+    def test_deliberate_host_differences(self):
+        self.compare_deliberate_differences(DELIBERATE_HOST_DIFFERENCES, ours_hosts)
 
     # Fails if a random host file or filter gives a different result than in DeepSpeed.
     def test_random_hosts(self):
@@ -151,8 +151,8 @@ class Parsers(unittest.TestCase):
 
     # Fails if AnyAccel or DeepSpeed no longer gives the result in the table of deliberate
     # differences.
-    def test_cores_on_purpose(self):
-        self.compare_on_purpose([((case,), *rest) for case, *rest in CORES_ON_PURPOSE], ours_cores)
+    def test_deliberate_core_differences(self):
+        self.compare_deliberate_differences([((case,), *rest) for case, *rest in DELIBERATE_CORE_DIFFERENCES], ours_cores)
 
     # Fails if a random core list gives a different result than in DeepSpeed.
     def test_random_cores(self):

@@ -63,14 +63,14 @@ class LaunchSsh(LaunchCase):
 
     # Fails if ranks of hosts with different numbers of slots get wrong variables, or if an argument
     # is changed.
-    def test_variables_and_words(self):
+    def test_variables_and_arguments(self):
         result = self.launch("""sh -c 'echo "$RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $MASTER_ADDR $1"' sh "it's  \\$HOME" """)
         self.assertEqual(sorted(result.stdout.splitlines()),
                          ["0 0 3 2 0 2 127.0.0.1 it's  $HOME", "1 1 3 2 0 2 127.0.0.1 it's  $HOME", "2 0 3 1 1 2 127.0.0.1 it's  $HOME"], result.stderr)
 
     # Fails if a variable from .deepspeed_env or an exported variable does not reach the other
     # hosts.
-    def test_passed_on(self):
+    def test_exported_variables(self):
         self.write(".deepspeed_env", "\n# mine\nMINE=a b\n")
         result = self.launch("""sh -c 'echo "$MINE $UCX_TEST $SECRET"'""", UCX_TEST="7", SECRET="x")
         self.assertEqual(result.stdout, "a b 7 \n" * 3, result.stderr)
@@ -89,7 +89,7 @@ class LaunchSsh(LaunchCase):
 
     # Fails if the exit code is not that of the rank that failed first, although another host ended
     # earlier.
-    def test_first_in_time(self):
+    def test_first_failure(self):
         process = self.start("touch up$RANK; echo $$ > pid$RANK; until [ -e go ]; do sleep 0.01; done; case $RANK in 0) exit 9;; 1) trap '' TERM; sleep 1000;;"
                              "2) while kill -0 $(cat pid0) 2>/dev/null; do sleep 0.01; done; sleep 0.2; exit 3;; esac")
         (self.folder / "go").touch()

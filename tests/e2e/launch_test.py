@@ -64,7 +64,7 @@ class Launch(LaunchCase):
         self.assertEqual(self.left(), [])
 
     # Fails if an invalid command line is accepted, or if ranks start before the error is detected.
-    def test_refusals(self):
+    def test_rejected_command_lines(self):
         self.write("one", "localhost slots=1\n")
         self.write("names", "localhost slots=O4,two\n")
         for line, code, words in ((LAUNCH + "no-such-program", 1, "the program 'no-such-program' is not in PATH"),
@@ -92,7 +92,7 @@ class Launch(LaunchCase):
 
     # Fails if an empty value, such as a script's unset variable, does not select the default, as it
     # does in DeepSpeed.
-    def test_empty_texts(self):
+    def test_empty_values(self):
         result = self.run_line("anyaccel launch -q --hostfile '' --include '' --exclude '' --master_addr '' --num_accelerators 1 echo ok")
         self.assertEqual((result.returncode, result.stdout), (0, "ok\n"), result.stderr)
 
@@ -112,7 +112,7 @@ class Launch(LaunchCase):
 
     # Fails if lines of different ranks interleave. Unbuffered Python writes each argument of
     # print() and the newline separately.
-    def test_lines_of_several_ranks_stay_whole(self):
+    def test_lines_do_not_interleave(self):
         self.write("print.py", "import os, sys, time\nrank = os.environ['RANK']\nopen('up' + rank, 'w').close()\n"
                    "while not (os.path.exists('up0') and os.path.exists('up1')): pass\n"
                    "for i in range(300):\n    print('rank', rank, 'line', i, '\\u00e4' * 20, file=sys.stderr if i % 2 else sys.stdout)\n    time.sleep(0.0005)\n")
@@ -126,7 +126,7 @@ class Launch(LaunchCase):
                 up.unlink()
 
     # Fails if ranks see no terminal although the launcher has one, or if their output is changed.
-    def test_terminal_of_several_ranks(self):
+    def test_ranks_see_terminal(self):
         code = ("import os, pty, sys\npid, fd = pty.fork()\n"
                 "if pid == 0: os.execvp('anyaccel', ['anyaccel', 'launch', '-q', '--num_accelerators', '2', 'sh', '-c', "
                 "'if [ -t 1 ]; then printf \"terminal \"; stty size <&1; fi'])\n"
@@ -286,7 +286,7 @@ class Launch(LaunchCase):
 
     # Fails if ranks of a C++ program cannot find each other through the launcher's variables, or if
     # they compute a wrong sum.
-    def test_all_reduce_of_a_program(self):
+    def test_all_reduce_program(self):
         for ranks in (2, 3):
             # oneCCL, if installed, would print a message about CCL_LOG_LEVEL to the output.
             result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job", ANYACCEL_CCL="off")

@@ -118,7 +118,7 @@ class Parallel(unittest.TestCase):
         self.assertEqual(json.loads(done.stdout)["ids"], alone)
         self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
 
-    def test_guesses_and_prompts(self):
+    def test_speculation_and_batches(self):
         """Fails if speculation or batches give different results on several ranks. Also fails if a
         draft model is accepted.
         """
@@ -189,7 +189,7 @@ class Parallel(unittest.TestCase):
         got, alone, _ = self.quantized(2, "--quantize int8 --group-size 64 --dtype bf16", 5e-2)
         self.assertEqual(got[:4], alone[:4])
 
-    def test_quantized_otherwise(self):
+    def test_smaller_groups(self):
         """Fails if groups that do not fit a rank's shard cause an error, or if the plan and the
         self-check do not report the smaller groups.
         """

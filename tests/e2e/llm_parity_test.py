@@ -63,7 +63,7 @@ class Parity(unittest.TestCase):
             json.dump(config, file)
 
     # Fails if transformers reads a checkpoint from `anyaccel train` differently than AnyAccel.
-    def test_what_train_writes(self):
+    def test_trained_checkpoint(self):
         data = os.path.join(self.folder, "text.txt")
         with open(data, "w", encoding="utf-8") as file:
             file.write("Grüße, world! int main() { return 0; }\n" * 200)
@@ -150,7 +150,7 @@ class Parity(unittest.TestCase):
                 self.assertNotEqual(*hot)
 
     # Fails if an unsupported family or method of RoPE scaling is accepted.
-    def test_unsupported_is_named(self):
+    def test_unsupported_models(self):
         folder = self.write()
         self.edit(folder, lambda config: config.update(model_type="gpt_oss"))
         done = shell(f"anyaccel generate --model {folder} --prompt-ids 1")

@@ -42,13 +42,13 @@ class Train(SmallModelTest):
         self.assertLess(last["final_loss"], 0.6 * last["losses"][0])
 
     # Fails if two runs with the same seed differ, or if the seed has no effect.
-    def test_seed_decides(self):
+    def test_seed_is_reproducible(self):
         first = self.losses(self.train("a", "--steps 4 --seed 5 --dropout 0.1"))
         self.assertEqual(first, self.losses(self.train("b", "--steps 4 --seed 5 --dropout 0.1")))
         self.assertNotEqual(first, self.losses(self.train("c", "--steps 4 --seed 6 --dropout 0.1")))
 
     # Fails if a run that is interrupted and resumed differs from an uninterrupted one in any bit.
-    def test_interrupt_and_resume_is_the_same_run(self):
+    def test_resumed_run_is_identical(self):
         for options in ("", "--dropout 0.2", "--dtype bf16"):
             with self.subTest(options):
                 whole = self.losses(self.train("whole", f"--steps 300 {options}"))
@@ -99,7 +99,7 @@ class Train(SmallModelTest):
             self.assertIn("vocab-size", self.train("words", f"--steps 2 --vocab-size {wrong}").stderr)
 
     # Fails if a checkpoint from before vocabularies were learned cannot be resumed.
-    def test_resumes_a_checkpoint_of_bytes(self):
+    def test_resume_from_byte_checkpoint(self):
         whole = self.losses(self.train("whole", "--steps 6 --vocab-size 257"))
         first = self.losses(self.train("old", "--steps 3 --vocab-size 257"))
         path = pathlib.Path(self.path("old"), "trainer_state.json")
@@ -121,7 +121,7 @@ class Train(SmallModelTest):
 
     # Fails if the losses with --graph differ, for example because the graph always uses the same
     # learning rate, step count or random numbers.
-    def test_graph_is_eager(self):
+    def test_graph_matches_eager(self):
         eager = self.losses(self.train("eager", "--steps 12 --dropout 0.1"))
         self.assertEqual(self.losses(self.train("graph", "--steps 12 --dropout 0.1 --graph")), eager)
 
@@ -135,7 +135,7 @@ class Train(SmallModelTest):
 
     # Fails if the captured step always uses the same loss scale, or if it updates weights when
     # gradients overflow.
-    def test_fp16_graph_is_eager(self):
+    def test_fp16_graph_matches_eager(self):
         eager = self.losses(self.train("eager16", "--steps 12 --dtype fp16"))
         self.assertEqual(self.losses(self.train("graph16", "--steps 12 --dtype fp16 --graph")), eager)
 
@@ -145,7 +145,7 @@ class Train(SmallModelTest):
         self.assertLess(len(self.losses(self.train("minutes", "--steps 1000000 --minutes 0.02"))), 1000000)
 
     # Fails if an invalid value of an option is accepted, or if an endless device is read.
-    def test_wrong_arguments(self):
+    def test_invalid_arguments(self):
         for options, text in (("--steps 0", "steps"), ("--minutes -1", "minutes"), ("--dtype fp64", "fp32, bf16 or fp16"),
                               ("--lr 50", "lr"), ("--data /dev/zero", "/dev/zero")):
             done = self.train("wrong", options)
@@ -153,7 +153,7 @@ class Train(SmallModelTest):
             self.assertIn(text, done.stderr)
 
     # Fails if Ctrl-C stops a job that ignores SIGINT, as nohup and background jobs of a shell do.
-    def test_an_ignored_signal_stays_ignored(self):
+    def test_ignored_signal_stays_ignored(self):
         done = shell(f"trap '' INT; anyaccel train --data {self.data} --out {self.path('ignored')} {SMALL} --json --minutes 0.05 & "
                      "pid=$!; sleep 1; kill -INT $pid; wait $pid")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -161,7 +161,7 @@ class Train(SmallModelTest):
 
     # Fails if a failed save damages the previous checkpoint. A file size limit simulates a full
     # disk.
-    def test_full_disk_leaves_the_old_checkpoint(self):
+    def test_full_disk_keeps_previous_checkpoint(self):
         self.losses(self.train("out", "--steps 3"))
         before = self.digests("out")
         done = self.train("out", "--steps 5", before="trap '' XFSZ; ulimit -f 20; ")
@@ -171,7 +171,7 @@ class Train(SmallModelTest):
         self.assertEqual(self.digests("out"), before)
 
     # Fails if a run is resumed with changed data or without a checkpoint.
-    def test_resume_refuses_what_does_not_fit(self):
+    def test_resume_rejects_changed_data(self):
         self.losses(self.train("out", "--steps 3"))
         with open(self.data, "a", encoding="utf-8") as file:
             file.write("more\n")
@@ -181,7 +181,7 @@ class Train(SmallModelTest):
         self.assertIn("no such file", self.train("nowhere", "--resume").stderr.lower())
 
     # Fails if invalid input is accepted, or if the error does not name the cause.
-    def test_wrong_input(self):
+    def test_invalid_input(self):
         for options, text in (("--data /nowhere/x", "/nowhere/x"), ("--dtype int3", "int3"), ("--steps 0", "steps"),
                               ("--lr -1", "lr"), ("--heads 3 --kv-heads 2", "heads"), ("--rope-theta 0", "rope_theta"),
                               ("--initializer-range nan", "initializer_range")):
@@ -195,7 +195,7 @@ class Train(SmallModelTest):
 
     # Fails if an option that cannot change on --resume is ignored, or if its unchanged value is
     # rejected.
-    def test_resume_keeps_what_decides_the_run(self):
+    def test_resume_rejects_changed_options(self):
         self.losses(self.train("out", "--steps 2 --seed 4"))
         for option in ("--seed 5", "--dtype bf16", "--clip 2", "--tie-embeddings", "--vocab-size 300"):
             done = self.train("out", f"--resume --steps 3 {option}")
@@ -211,14 +211,14 @@ class Train(SmallModelTest):
         self.assertIn("nothing to do: the run was already complete after 2 steps", done.stdout)
 
     # Fails if an unwritable output folder is detected only after training.
-    def test_unwritable_folder_is_told_before_training(self):
+    def test_unwritable_folder_fails_before_training(self):
         for out in ("text.txt/out", "text.txt"):
             done = self.train(out, "--steps 2")
             self.assertEqual((done.returncode, done.stdout), (1, ""), out)
             self.assertIn("text.txt", done.stderr)
 
     # Fails if no checkpoint is written when a path is not valid UTF-8.
-    def test_names_that_are_not_utf8(self):
+    def test_paths_without_utf8(self):
         data, out = os.fsencode(self.folder) + b"/\xff.txt", os.fsencode(self.folder) + b"/out\xff"
         os.rename(self.data, data)
         command = [os.path.join(BIN, "anyaccel"), "train", "--data", data, "--out", out, "--steps", "2", "--json"]
@@ -280,7 +280,7 @@ class Generate(unittest.TestCase):
             self.assertIn(key, out)
 
     # Fails if invalid input is accepted, or if the error does not name the cause.
-    def test_wrong_input(self):
+    def test_invalid_input(self):
         for options, text in (("--prompt " + "a" * 33, "context"), ("--prompt-ids '1 x'", '"x"'),
                               ("--prompt-ids 999", "999"), ("--prompt a --top-p 2", "top-p"),
                               ("--prompt a --dtype int3", "int3")):

@@ -283,11 +283,11 @@ class CCLCommTest(unittest.TestCase):
         self.run_ranks(1, "alone")
 
     # Fails if a collective waits forever for a rank that has exited, as oneCCL does.
-    def test_rank_that_is_gone(self):
+    def test_exited_rank(self):
         self.run_ranks(2, "dead")
 
     # Fails if a subgroup uses the communicator of all ranks.
-    def test_four_ranks_and_pairs(self):
+    def test_four_ranks_and_subgroups(self):
         self.run_ranks(4)
 
 
@@ -297,12 +297,12 @@ class CCLCommTest(unittest.TestCase):
         self.run_ranks(2, "torch")
 
     # Fails if a subgroup receives another group's messages.
-    def test_torch_distributed_four_ranks_and_groups(self):
+    def test_torch_distributed_four_ranks_and_subgroups(self):
         self.run_ranks(4, "torch")
 
     # Fails if the backend is not "ccl" exactly when oneCCL starts, or if the result of the trial is
     # cached wrongly.
-    def test_name_only_where_it_starts(self):
+    def test_backend_requires_working_oneccl(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
 

@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(os.environ["ANYACCEL_SOURCE_DIR"])
 class Prebuild(unittest.TestCase):
     # Fails if the depfile lacks a source file of the op or lists another file. Also fails if a
     # space or dollar sign in a path is not escaped.
-    def test_depfile_names_what_an_op_is_made_from(self):
+    def test_depfile_lists_source_files(self):
         with tempfile.TemporaryDirectory(prefix="a $b ") as name:
             folder = pathlib.Path(name).resolve()
             op = folder / "tiny.op"

@@ -106,7 +106,7 @@ def every_dtype(rank, size, shm):
             assert torch.equal(sent.view(torch.uint8), parts[size - 1].view(torch.uint8))
 
 
-def hard_numbers(rank, size, shm):
+def edge_values(rank, size, shm):
     """Check values that reveal sums in the tensor's own dtype, signed comparisons of unsigned
     values, and lost NaNs.
     """
@@ -132,7 +132,7 @@ def hard_numbers(rank, size, shm):
                 assert tensor.isnan().all(), (dtype, op, place, tensor)
 
 
-def calls_that_differ(rank, size, shm):
+def mismatched_calls(rank, size, shm):
     """Broadcast with a different source rank on each rank, which is an error."""
     import torch
     code, text = code_of(shm.broadcast, torch.ones(2), rank)
@@ -153,7 +153,7 @@ def renew(shm):
     assert shm.initialize(timeout=30.0) == ""
 
 
-def made_anew(rank, size, shm):
+def recreated_group(rank, size, shm):
     import torch
     import torch.distributed as dist
     assert shm.initialize(timeout=1.5) == ""  # changes the timeout of the existing group
@@ -208,7 +208,7 @@ def groups(rank, size, shm):
     shm.barrier()
 
 
-def names_of_deepspeed(rank, size, shm):
+def deepspeed_names(rank, size, shm):
     import torch
     assert shm.vector_kernel_level() == 2
     tensor = torch.ones(4)
@@ -271,22 +271,22 @@ class ShareMemCommTest(unittest.TestCase):
 
     # Fails if a result differs from torch for any dtype, reduction, memory layout or size.
     def test_two_ranks(self):
-        self.run_ranks(2, "every_dtype", "hard_numbers", "layouts", "names_of_deepspeed", "opcheck", "calls_that_differ")
+        self.run_ranks(2, "every_dtype", "edge_values", "layouts", "deepspeed_names", "opcheck", "mismatched_calls")
 
     # Fails if overlapping groups interfere, or if a collective gives a wrong result with three
     # ranks.
     def test_three_ranks(self):
-        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", "groups")
+        self.run_ranks(3, "every_dtype", "edge_values", "layouts", "groups")
 
     # Fails if results are wrong when shared memory is unavailable and the process group is used
     # instead.
-    def test_process_group_instead(self):
-        self.run_ranks(3, "every_dtype", "hard_numbers", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
+    def test_process_group_fallback(self):
+        self.run_ranks(3, "every_dtype", "edge_values", "layouts", ANYACCEL_SHM_DIR="/no/such/folder")
 
     # Fails if a group keeps its first timeout, or if it remains usable after its process group was
     # destroyed.
-    def test_made_anew(self):
-        self.run_ranks(2, "made_anew")
+    def test_recreated_group(self):
+        self.run_ranks(2, "recreated_group")
 
     # Fails if shared memory in a network folder is not rejected with a typed error.
     def test_network_folder(self):

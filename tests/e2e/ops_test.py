@@ -78,12 +78,12 @@ class Ops(unittest.TestCase):
         self.assertIn(" -shared ", plan["commands"][-1])
 
     # Fails if sources for CUDA and for the host are confused when an op has both.
-    def test_8_one_name_two_backends(self):
+    def test_8_same_op_for_two_backends(self):
         (plan,) = json.loads(self.ops("build", "fused_adam", "--backend", "cpu", "--dry-run", "--json").stdout)
         self.assertIn("/libanyaccel_op_fused_adam.so", plan["commands"][-1])
 
     # Fails if one invalid description hides the other ops, or if it is skipped without a message.
-    def test_6_one_bad_description(self):
+    def test_6_invalid_description(self):
         folder = next(self.prefix.glob("share/anyaccel/ops")) / "bad"
         folder.mkdir()
         (folder / "bad.op").write_text("anyaccel_op = 1\nnonsense\n")
@@ -120,7 +120,7 @@ class Ops(unittest.TestCase):
             self.ops("clean")
 
     # Fails if an unknown name or an invalid argument is accepted.
-    def test_4_wrong_words(self):
+    def test_4_invalid_arguments(self):
         for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "requires one of list, build"),
                                   (["biuld"], 2, 'no action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
                                   (["clean", "--dry-run"], 2, 'unknown option "--dry-run"'),

@@ -38,7 +38,7 @@ class Plugin(unittest.TestCase):
 
     # Fails if the example's own tests fail when it is built outside the tree. Also fails if
     # training gives other losses than on the CPU, whose kernels the example uses.
-    def test_1_its_own_tests(self):
+    def test_1_own_tests(self):
         said = run("ctest", "--test-dir", self.built, "-V", env={**ENVIRONMENT, "OMP_NUM_THREADS": "1", "ANYACCEL_OP_CACHE": str(self.folder / "op cache")}).stdout
         self.assertIn("100% tests passed, 0 tests failed", said)
         self.assertEqual([p.name for p in (self.folder / "op cache").glob("*/*.so")], ["libanyaccel_op_axpy.so"])
@@ -115,7 +115,7 @@ class Plugin(unittest.TestCase):
         self.assertEqual([case for case in cases if case["outcome"] != "passed"], [])
 
     # Fails if a plugin installed into AnyAccel's prefix is not found without ANYACCEL_PLUGIN_PATH.
-    def test_6_installed_beside(self):
+    def test_6_installed_into_prefix(self):
         run("cmake", "--install", self.built, "--prefix", self.prefix, env=ENVIRONMENT)
         done = run(self.prefix / "bin/anyaccel", "report", env={**ENVIRONMENT, "DS_ACCELERATOR": NAME})
         self.assertIn("lib", done.stdout)

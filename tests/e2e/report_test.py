@@ -107,7 +107,7 @@ class Report(unittest.TestCase):
 
     # Fails if an unknown accelerator is accepted, or if the error does not list the registered
     # names.
-    def test_unknown_accelerator_lists_the_registered(self):
+    def test_unknown_accelerator(self):
         done, data = report(DS_ACCELERATOR="gpu9000")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
         self.assertIn("gpu9000", data["reason"])
@@ -119,7 +119,7 @@ class Report(unittest.TestCase):
 
     # Fails if selecting an accelerator that cannot run falls back to another one, or if the reason
     # is lost.
-    def test_named_accelerator_that_cannot_run(self):
+    def test_unavailable_accelerator(self):
         _, data = report()
         absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]
         if not absent:
@@ -142,7 +142,7 @@ class Report(unittest.TestCase):
         self.assertEqual(report(ANYACCEL_STRICT="1", DS_ACCELERATOR="cpu")[0].returncode, 0)
 
     # Fails if an invalid value of ANYACCEL_STRICT is accepted.
-    def test_strict_with_a_wrong_value(self):
+    def test_strict_with_invalid_value(self):
         done, data = report(ANYACCEL_STRICT="maybe")
         self.assertEqual((done.returncode, data["accelerator"]), (1, None))
         self.assertIn("ANYACCEL_STRICT", data["reason"])

@@ -72,7 +72,7 @@ class SimCheck(SmallModelTest):
             return done, json.load(opened)[kind]
 
     # Fails if the checker reports training or generation, which are correct and know nothing of it.
-    def test_right_programs(self):
+    def test_correct_programs(self):
         train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
         generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
         for line in (train, train + " --dropout 0.1 --dtype bf16", train + " --graph", generate):
@@ -81,16 +81,16 @@ class SimCheck(SmallModelTest):
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
     # Fails if the checker does not understand a valid way of ordering streams.
-    def test_right_streams(self):
+    def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("no torch in this Python")
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "right_streams.py")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "correct_streams.py")
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
     # Fails if a problem is not written to standard error and to the JSON file. Also fails if
     # SIM_CHECK=report changes the exit code.
-    def test_wrong_program_is_reported(self):
+    def test_defective_program_is_reported(self):
         done, problems = self.run_checked("sim_bugs prefetch_without_wait bug", "report")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([problem["kind"] for problem in problems], ["unordered_streams"])
@@ -152,7 +152,7 @@ class SimCheck(SmallModelTest):
         self.assertEqual((done.returncode, len(problems)), (-signal.SIGABRT, 1), done.stderr)
 
     # Fails if a program starts with an invalid value of SIM_CHECK.
-    def test_wrong_value(self):
+    def test_invalid_value(self):
         done = shell("sim_bugs kv_cache_shared fixed", DS_ACCELERATOR="sim", SIM_CHECK="yes")
         self.assertIn("SIM_CHECK", done.stderr)
         self.assertEqual(done.returncode, 1)

@@ -77,7 +77,7 @@ class SimPython(unittest.TestCase):
                               capture_output=True, text=True, timeout=100, check=False)
 
     # Fails if training on the simulator in Python differs from training on the CPU in any bit.
-    def test_trains_as_on_the_cpu(self):
+    def test_training_matches_cpu(self):
         for name, module in (("sim", MODULE), *(() if libtorch_accelerator() else (("mtia", ""),))):
             with self.subTest(name):
                 done = self.run_program(name, module)
@@ -86,7 +86,7 @@ class SimPython(unittest.TestCase):
 
     # Fails if the simulator does not reject a device type that this LibTorch uses itself.
     @unittest.skipUnless(libtorch_accelerator(), "this LibTorch has no accelerator of its own")
-    def test_places_that_libtorch_keeps(self):
+    def test_device_types_of_libtorch(self):
         for name in ("cuda", "mtia"):
             done = self.run_program(name)
             self.assertEqual(done.returncode, 1, done.stderr)

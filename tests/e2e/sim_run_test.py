@@ -29,7 +29,7 @@ def has_torch():
 
 class SimRun(unittest.TestCase):
     # Fails if an invalid command line is accepted, or if the error does not name the cause.
-    def test_wrong_use(self):
+    def test_invalid_command_lines(self):
         for arguments, words in (((), "no program"), (("--nonsense", "--", "true"), "--nonsense"), (("--devices",), "--devices"),
                                  (("--check", "maybe", "--", "true"), "maybe")):
             result = run(*arguments)
@@ -46,7 +46,7 @@ class SimRun(unittest.TestCase):
 
     # Fails if an option with `_` instead of `-` is rejected, or if an argument of the program is
     # parsed as an option.
-    def test_either_dash(self):
+    def test_underscores_in_options(self):
         result = run("--stands_in_for", "npu", "--devices=2", "--log_level", "warning", "sh", "-c", 'echo "$SIM_STANDS_IN_FOR $SIM_DEVICES $ANYACCEL_LOG_LEVEL $*"', "sh",
                      "--stands_in_for", "--log_level", "loud")
         self.assertEqual((result.returncode, result.stdout), (0, "npu 2 warning --stands_in_for --log_level loud\n"), result.stderr)
@@ -120,7 +120,7 @@ dist.destroy_process_group()"""
     @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
     # Fails if no message is printed when sitecustomize has already imported torch. Also fails if
     # the user's sitecustomize does not run.
-    def test_torch_was_imported_already(self):
+    def test_torch_imported_earlier(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "sitecustomize.py").write_text("import torch\nprint('mine ran')\n")
             result = run("--stands-in-for", "cuda", "--", PYTHON, "-c", "print('program ran')", PYTHONPATH=folder)

@@ -11,7 +11,7 @@ from shell import libtorch_accelerator, shell
 from small_model import SMALL, SmallModelTest
 
 # Backends whose device types are defined by torch itself.
-TORCHS_OWN = ("cuda", "hpu", "klxpu", "mps", "xpu")
+TORCH_TYPES = ("cuda", "hpu", "klxpu", "mps", "xpu")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 
 
@@ -24,7 +24,7 @@ class Sim(SmallModelTest):
         return json.loads(done.stdout.splitlines()[-1])
 
     # Fails if training on the simulator differs from training on the CPU in any bit of the losses.
-    def test_losses_are_the_cpus(self):
+    def test_losses_match_cpu(self):
         for options in ("", "--dropout 0.1", "--dtype bf16", "--dtype fp16", "--graph"):
             with self.subTest(options):
                 simulated = self.train("sim", options)
@@ -32,7 +32,7 @@ class Sim(SmallModelTest):
         self.assertTrue(simulated["accelerator"].startswith("sim"))
 
     # Fails if generation on the simulator gives a different text than on the CPU.
-    def test_text_is_the_cpus(self):
+    def test_text_matches_cpu(self):
         self.train("cpu")
         texts = [shell(f"anyaccel generate --model {self.folder}/cpu --prompt line --max-new-tokens 60 --temperature 0",
                        DS_ACCELERATOR=name, **ONE_THREAD) for name in ("cpu", "sim")]
@@ -41,7 +41,7 @@ class Sim(SmallModelTest):
 
     # Fails if decoding with graphs is not used or generates different tokens than without graphs.
     # The texts are longer than the 256 positions of the first graph.
-    def test_text_of_graphs_is_the_cpus(self):
+    def test_graph_decoding_matches_cpu(self):
         self.train("cpu", small=SMALL.replace("--context 32", "--context 320 --vocab-size 257"))
         path = os.path.join(self.folder, "prompts")
         with open(path, "w", encoding="utf-8") as file:
@@ -70,13 +70,13 @@ class Sim(SmallModelTest):
     # Fails if a vendor's backend does not train on the simulator that stands in for its device.
     def test_stands_in_for_a_vendor(self):
         expected = self.train("cpu")["losses"]
-        for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCHS_OWN)):
+        for name in ("mlu", "npu", "sdaa", "supa", *(() if libtorch_accelerator() else TORCH_TYPES)):
             with self.subTest(name):
                 self.assertEqual(self.train(name, SIM_STANDS_IN_FOR=name)["losses"], expected)
 
     # Fails if the simulator does not reject a device type that this LibTorch uses itself.
-    def test_places_that_libtorch_keeps(self):
-        for name in TORCHS_OWN if libtorch_accelerator() else ():
+    def test_device_types_of_libtorch(self):
+        for name in TORCH_TYPES if libtorch_accelerator() else ():
             with self.subTest(name):
                 done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x {SMALL} --steps 1", DS_ACCELERATOR=name,
                              SIM_STANDS_IN_FOR=name)
@@ -85,7 +85,7 @@ class Sim(SmallModelTest):
                 self.assertIn("CPU-only LibTorch", done.stderr)
 
     # Fails if the error about an invalid SIM_ variable does not name the variable and valid values.
-    def test_wrong_values_are_clear_errors(self):
+    def test_invalid_values(self):
         for name, value, expected in (("SIM_DEVICES", "many", "1 to 16"), ("SIM_MEMORY", "8 pounds", "512MiB"),
                                       ("SIM_FAULTS", "alloc", "alloc@3")):
             done = shell(f"anyaccel train --data {self.data} --out {self.folder}/x", DS_ACCELERATOR="sim", **{name: value})
@@ -94,7 +94,7 @@ class Sim(SmallModelTest):
             self.assertIn(expected, done.stderr)
 
     # Fails if running out of device memory, or an injected fault, does not give a clear error.
-    def test_failures_are_clear_errors(self):
+    def test_failures_are_reported(self):
         for variables, expected in (({"SIM_MEMORY": "2MiB"}, "out of memory"), ({"SIM_FAULTS": "kernel@200"}, "failed on device"),
                                     ({"SIM_FAULTS": "lost@200"}, "was lost")):
             with self.subTest(variables):

@@ -187,17 +187,17 @@ class StoredIntegers(unittest.TestCase):
         # remain integers as planned.
         self.assertEqual(self.check_ranks("awq", 2)["self_attn.o"], [4, 4])
 
-    def test_ranks_rows(self):
+    def test_ranks_with_row_scales(self):
         # Fails if a scale that belongs to all inputs is not used by every rank.
         self.assertEqual(self.check_ranks("int8", 2)["mlp.down"], [8, 8])
 
-    def test_ranks_uneven(self):
+    def test_ranks_with_uneven_shards(self):
         # Fails if a shard that starts within a group, such as the 16 inputs of one head, remains
         # integers, or if other shards do not.
         told = self.check_ranks("gptq zeros", 3)
         self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
 
-    def test_ranks_order(self):
+    def test_ranks_with_permuted_inputs(self):
         # Fails if inputs in permuted order are split as if they were adjacent.
         self.assertEqual(self.check_ranks("gptq order", 2)["mlp.down"], [0, 0])
 
@@ -207,7 +207,7 @@ class StoredIntegers(unittest.TestCase):
         for word in words:
             self.assertIn(word, done.stderr)
 
-    def test_what_does_not_fit(self):
+    def test_inconsistent_tensors(self):
         # Fails if inconsistent tensors are accepted, or if the error does not name the tensor.
         _, stored = self.write("gptq")
         path = os.path.join(stored, "model.safetensors")
@@ -222,7 +222,7 @@ class StoredIntegers(unittest.TestCase):
             save_file({name: tensor for name, tensor in good.items() if name != base + part}, path, metadata={"format": "pt"})
             self.refused(stored, "down_proj")
 
-    def test_what_is_not_read(self):
+    def test_unsupported_formats(self):
         # Fails if an unsupported format is accepted, or if the error does not name the supported
         # ones.
         _, stored = self.write("gptq")

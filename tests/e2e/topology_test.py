@@ -72,7 +72,7 @@ class Topology(unittest.TestCase):
         self.assertIn("rank 7   CPUs 21-23, threads 3, memory preferred 15\n", done.stdout)
 
     # Fails if an impossible plan or an invalid argument is accepted.
-    def test_refusals(self):
+    def test_rejected_command_lines(self):
         machine = f"anyaccel topology --xml {MACHINES}/one_node_8_cores.xml "
         done = shell(machine + "--plan-ranks 33")
         self.assertEqual(done.returncode, 1)
@@ -107,7 +107,7 @@ class Topology(unittest.TestCase):
 
     # Fails if an unknown format or an unwritable file does not give an error, or if a file is left
     # behind.
-    def test_pictures_that_cannot_be(self):
+    def test_invalid_pictures(self):
         for name in ("m.jpg", "m", "missing/m.svg"):
             done = shell(f"anyaccel topology -o {self.path}/{name}")
             self.assertEqual(done.returncode, 1, name)

@@ -43,7 +43,7 @@ class TrainRanks(SmallModelTest):
 
     # Fails if the losses of several ranks differ from those of one rank, for example because each
     # rank clips by its own norm.
-    def test_the_same_as_one_rank(self):
+    def test_matches_one_rank(self):
         for options in ("--batch-size 4", "--batch-size 5 --dropout 0.1 --clip 0.1", "--batch-size 4 --dtype bf16", "--batch-size 3 --dtype fp16",
                         "--batch-size 4 --tie-embeddings --bucket-cap-mb 0.01"):
             one = self.result(self.train("one", f"--steps 20 --seed 3 {options}"))
@@ -70,7 +70,7 @@ class TrainRanks(SmallModelTest):
         self.assert_near(many["losses"], one["losses"])
 
     # Fails if resuming with a different number of ranks changes the losses.
-    def test_resume_with_another_number_of_ranks(self):
+    def test_resume_with_different_rank_count(self):
         options = "--batch-size 4 --dropout 0.1"
         whole = self.result(self.train("whole", f"--steps 20 {options}"))
         losses = self.result(self.train("parts", f"--steps 6 {options}", 2))["losses"]
@@ -121,7 +121,7 @@ class TrainRanks(SmallModelTest):
         self.fail("no such rank")
 
     # Fails if other ranks wait for a killed rank, or if the checkpoint cannot be resumed.
-    def test_a_rank_is_killed(self):
+    def test_killed_rank_ends_job(self):
         for rank in (1, 0):
             process = self.start("killed", "--steps 1000000 --save-every 1")
             os.kill(self.process_of_rank(rank), signal.SIGKILL)

@@ -178,7 +178,7 @@ class Wheel(unittest.TestCase):
         run(self.python, "-m", "anyaccel", "conformance", "--backend", "cpu", "--suite", "identity")
 
     # Fails if DeepSpeed's example program for the CPU does not run with the wheel.
-    def test_example_of_the_cpu(self):
+    def test_cpu_example(self):
         text = (SOURCE / "tests/python/seeds/cpu.txt").read_text().replace("deepspeed", "anyaccel")
         self.assertIn("Device: cpu\n", run(self.python, "-c", text, env={"ANYACCEL_CCL": "off"}).stdout)
 
@@ -190,7 +190,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(run(self.python, "-m", "anyaccel", "sim", "run", "--", self.python, "-c", code).stdout, "2.0\n")
 
     # Fails if the error without torch does not say what to install.
-    def test_no_torch_is_said(self):
+    def test_missing_torch(self):
         empty = self.folder / "empty"
         run(sys.executable, "-m", "venv", "--without-pip", empty)
         done = run("cmake", "-S", SOURCE, "-B", self.folder / "none", "-G", "Ninja", "-DSKBUILD=2", f"-DPython_EXECUTABLE={empty}/bin/python3",
