@@ -78,7 +78,7 @@ class Mutants : public testing::Test {
   static void expect_all_found(const std::string& on, const std::string& base) {
     for (const auto& row : rows_of_the_list()) {
       if (row.on != on) continue;
-      SCOPED_TRACE(row.mutant + " is to be failed by " + row.failing_case);
+      SCOPED_TRACE(row.mutant + " must fail the case " + row.failing_case);
       try {
         const auto report = judge(row.mutant, base, row.failing_case);
         ASSERT_EQ(report.results.size(), 1U);

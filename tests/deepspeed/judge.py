@@ -31,7 +31,7 @@ def main():
     except Exception as error:  # noqa: BLE001: any exception is the reason
         refuse(f"{type(error).__name__}: {error}")
     if count < 1:
-        refuse("it counts no devices here")
+        refuse("the accelerator reports no devices")
     sys.path.insert(0, folder)
     import deepspeed_adapter
 

@@ -27,7 +27,7 @@ auto in_python(const std::string& where, Body&& body) {
       throw Error(ErrorCode::unsupported, where, {.what = line});
     throw std::runtime_error(line);
   } catch (const py::cast_error&) {
-    throw std::runtime_error(where + " is of another type than the interface says");
+    throw std::runtime_error(where + " does not have the type that the interface declares");
   }
 }
 
@@ -39,10 +39,10 @@ T answer(const py::object& value, const std::string& what) {
   if (value.is_none()) throw std::runtime_error(what + " is None");
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, int>)
     if (!py::isinstance<py::int_>(value))
-      throw std::runtime_error(what + " is " + got + " and no int");
+      throw std::runtime_error(what + " is " + got + ", not an int");
   if constexpr (std::is_same_v<T, bool>)
     if (!py::isinstance<py::bool_>(value))
-      throw std::runtime_error(what + " is " + got + " and no bool");
+      throw std::runtime_error(what + " is " + got + ", not a bool");
   return value.cast<T>();
 }
 

@@ -30,7 +30,7 @@ class Terminal:
         end = time.monotonic() + seconds
         while text is None or text not in self.seen:
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
-                raise AssertionError(f"no {text} within {seconds} s: {self.seen[-500:]}")
+                raise AssertionError(f"{text} was not printed within {seconds} s: {self.seen[-500:]}")
             try:
                 piece = os.read(self.fd, 65536)
             except OSError:  # the program has closed the terminal
@@ -38,7 +38,7 @@ class Terminal:
             if not piece:
                 if text is None:
                     break
-                raise AssertionError(f"it ended before {text}: {self.seen[-500:]}")
+                raise AssertionError(f"the program ended before {text}: {self.seen[-500:]}")
             self.seen += piece
         cut = len(self.seen) if text is None else self.seen.index(text) + len(text)
         found, self.seen = self.seen[:cut], self.seen[cut:]

@@ -47,13 +47,13 @@ ip link set lo up
 def why_not():
     """Return why hosts cannot be created here, or an empty string if they can."""
     if os.geteuid() != 0:
-        return "hosts of the test's own want root"
+        return "simulated hosts require root"
     missing = [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
     if missing:
-        return "hosts of the test's own want " + ", ".join(missing)
+        return "simulated hosts require " + ", ".join(missing)
     done = subprocess.run(["unshare", *KINDS, "--fork", "--mount-proc", "sh", "-ec", "ip link add name one type veth peer name two; mount -t tmpfs none /mnt"],
                           env={**os.environ, "PATH": PATH}, capture_output=True, text=True)
-    return "no namespaces here: " + done.stderr.strip() if done.returncode else ""
+    return "namespaces cannot be created: " + done.stderr.strip() if done.returncode else ""
 
 
 def stat(process):
@@ -286,7 +286,7 @@ class Hosts:
         self.stack.callback(end)
         said = process.stdout.readline()
         if said != "up\n":
-            raise RuntimeError("no host can be made: " + said + process.stdout.read())
+            raise RuntimeError("cannot create a host: " + said + process.stdout.read())
         return process
 
     def network(self, *words):

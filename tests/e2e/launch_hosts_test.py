@@ -167,7 +167,7 @@ class OverHosts(Jobs):
                 rank = int(line[6])
                 seen[rank] += 1
                 if line != f"[rank {rank}] {seen[rank]}\n":
-                    self.fail(f"{line!r}, where [rank {rank}] {seen[rank]} should be")
+                    self.fail(f"got {line!r}, expected [rank {rank}] {seen[rank]}")
             self.assertEqual(process.stderr.read(), "")
         self.assertEqual(seen, [count] * 4)
 

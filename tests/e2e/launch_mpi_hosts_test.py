@@ -188,7 +188,7 @@ class Slurm(OverHosts, HostsTest):
         try:
             wait_for(lambda: cls.hosts[0].run(" ".join(own.states()), **own.variables).stdout == ready, 60)
         except AssertionError:
-            raise unittest.SkipTest("no Slurm can be started here: " + cls.hosts[0].run("tail -n 3 /run/slurm/slurm*.log").stdout) from None
+            raise unittest.SkipTest("cannot start Slurm: " + cls.hosts[0].run("tail -n 3 /run/slurm/slurm*.log").stdout) from None
 
     # Fails if a host that Slurm does not know is reported as success.
     def test_unreachable(self):

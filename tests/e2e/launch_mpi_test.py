@@ -64,7 +64,7 @@ class Runner:
         self.write("mpi.py", PROGRAM)
         library = self.library or os.path.join(os.path.dirname(shutil.which("mpiexec.hydra", path=self.variables["PATH"])), "../lib/libmpi.so.12")
         if not os.path.isabs(library) and subprocess.run([PYTHON, "-c", f"import ctypes; ctypes.CDLL('{library}')"], capture_output=True).returncode:
-            self.skipTest(f"no {library} here")
+            self.skipTest(f"{library} is not installed")
         result = self.run_line(self.launch + f"--no_local_rank mpi.py {library} {self.world}")
         self.assertEqual(sorted(result.stdout.splitlines()), ["0 0 of 3", "1 1 of 3", "2 2 of 3"], result.stderr)
 
@@ -194,7 +194,7 @@ class OpenMPI(Runner, LaunchCase):
 
     # Fails if a root user cannot follow the error's advice to pass
     # --launcher_args=--allow-run-as-root.
-    @unittest.skipUnless(os.geteuid() == 0, "only root is refused")
+    @unittest.skipUnless(os.geteuid() == 0, "only root is rejected by mpirun")
     def test_root(self):
         result = self.run_line(self.launch + "true", OMPI_ALLOW_RUN_AS_ROOT="")
         self.assertEqual(result.returncode, 1)
@@ -212,7 +212,7 @@ class IntelMPI(Runner, LaunchCase):
     runner, world = "impi", "number"
 
 
-@unittest.skipUnless(os.geteuid() == 0, "a Slurm of the test's own wants root")
+@unittest.skipUnless(os.geteuid() == 0, "starting Slurm requires root")
 class Slurm(Runner, LaunchCase):
     """A Slurm installation with one node. The test chooses its own ports and key."""
     runner = "slurm"
@@ -238,7 +238,7 @@ class Slurm(Runner, LaunchCase):
         until = time.monotonic() + 60
         while subprocess.run(own.states(), env={**os.environ, **cls.more}, capture_output=True, text=True).stdout != "idle\n":
             if time.monotonic() > until:
-                raise unittest.SkipTest("no Slurm can be started here: " + own.logs())
+                raise unittest.SkipTest("cannot start Slurm: " + own.logs())
             time.sleep(0.1)
 
     def why_not_up(self):

@@ -33,5 +33,5 @@ def check_streams(stream, ranks, megabytes):
                 block[rank] += 1
     for rank in range(ranks):
         if block[rank] != megabytes or rest[rank]:
-            problems.append(f"rank {rank}: {block[rank]} of {megabytes} blocks came whole, and {len(rest[rank])} bytes behind them")
+            problems.append(f"rank {rank}: {block[rank]} of {megabytes} blocks are complete, followed by {len(rest[rank])} bytes")
     return problems

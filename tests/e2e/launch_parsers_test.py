@@ -53,22 +53,22 @@ HOSTS = [
 DELIBERATE_HOST_DIFFERENCES = [
     (("a slots=4abc\n", "", ""), [["a", [0, 1, 2, 3]]], None, "DeepSpeed reads the digits of a malformed number"),
     (("a slots=2,3\n", "", ""), [["a", [0, 1]]], [["a", [2, 3]]], "slots may have names"),
-    (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, as UUIDs of devices"),
+    (("a slots=GPU-5e\n", "", ""), None, [["a", ["GPU-5e"]]], "slots may have names, such as the UUIDs of devices"),
     (("a slots=0\n", "", ""), [], None, "a job needs at least one rank"),
     ((TWO, "", "a@b"), [], None, "a job needs at least one rank"),
     (("a slots=5000\n", "", ""), [["a", list(range(5000))]], None, "such a count is a typing error"),
-    (("a@b slots=1\n", "", ""), [["a@b", [0]]], None, "no filter could name it"),
-    (("a:1 slots=1\n", "", ""), [["a:1", [0]]], None, "no filter could name it"),
-    (("-oProxyCommand=x slots=1\n", "", ""), [["-oProxyCommand=x", [0]]], None, "ssh would take it for an option"),
-    ((TWO, "a @ b:0", ""), None, [["a", [0, 1, 2, 3]], ["b", [0]]], "blanks around a name mean nothing"),
-    ((TWO, "a:+1", ""), [["a", [1]]], None, "a slot's name is its name"),
+    (("a@b slots=1\n", "", ""), [["a@b", [0]]], None, "no filter could name this host"),
+    (("a:1 slots=1\n", "", ""), [["a:1", [0]]], None, "no filter could name this host"),
+    (("-oProxyCommand=x slots=1\n", "", ""), [["-oProxyCommand=x", [0]]], None, "ssh would parse the name as an option"),
+    ((TWO, "a @ b:0", ""), None, [["a", [0, 1, 2, 3]], ["b", [0]]], "blanks around a name are ignored"),
+    ((TWO, "a:+1", ""), [["a", [1]]], None, "slot names are compared as text"),
 ]
 CORES = ["0", "0,2-4,6", "5-5", "0-111", "007,8", "3, 4", "", ",", "1,", "-1", "3-", "-", "5-3", "0--3", "1-2-3", "x", "0x10", "1.5", "0;1"]
 DELIBERATE_CORE_DIFFERENCES = [
-    ("3,1", None, [1, 3], "any order"), ("1,1", None, [1], "twice is once"), ("1-3,2-4", None, [1, 2, 3, 4], "ranges may overlap"),
-    ("0-8:4", None, [0, 4, 8], "strides"), ("8-9,0-2:2", None, [0, 2, 8, 9], "strides, in any order"),
-    ("1 - 3", [1, 2, 3], None, "a blank inside of a range is a typing error; DeepSpeed's documentation forbids it too"), ("+3", [3], None, "no CPU has a sign"),
-    ("1_0", [10], None, "digits alone make a number"),
+    ("3,1", None, [1, 3], "numbers may have any order"), ("1,1", None, [1], "repeated numbers count once"), ("1-3,2-4", None, [1, 2, 3, 4], "ranges may overlap"),
+    ("0-8:4", None, [0, 4, 8], "strides are supported"), ("8-9,0-2:2", None, [0, 2, 8, 9], "strides may have any order"),
+    ("1 - 3", [1, 2, 3], None, "a blank inside a range is a typing error; DeepSpeed's documentation forbids it too"), ("+3", [3], None, "CPU numbers have no sign"),
+    ("1_0", [10], None, "numbers consist of digits only"),
 ]
 
 
@@ -186,6 +186,6 @@ class Parsers(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([PYTHON, "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
-        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
+        print("SKIP: the tests' Python has no DeepSpeed (tools/setup --deepspeed)")
         sys.exit(77)
     unittest.main()

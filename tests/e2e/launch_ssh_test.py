@@ -17,7 +17,7 @@ from launch_case import PYTHON, LaunchCase
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-@unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "sshd, ssh and ssh-keygen are not all here")
+@unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "requires sshd, ssh and ssh-keygen")
 class LaunchSsh(LaunchCase):
     @classmethod
     def setUpClass(cls):
@@ -46,7 +46,7 @@ class LaunchSsh(LaunchCase):
         until = time.monotonic() + 60
         while subprocess.run(ssh, capture_output=True).returncode != 0:
             if time.monotonic() > until or server.poll() is not None:
-                raise unittest.SkipTest("no sshd can be started here: " + (folder / "log").read_text()[-300:])
+                raise unittest.SkipTest("cannot start sshd: " + (folder / "log").read_text()[-300:])
             time.sleep(0.1)
         cls.options = (f"--ssh_port {cls.port} --launcher_args '-i {folder}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR' "
                        "--hostfile hosts --oversubscribe --master_addr 127.0.0.1 -q ")
@@ -153,7 +153,7 @@ class LaunchSsh(LaunchCase):
         self.assertEqual(texts, ["out 0\n", "out 1\n", "out 2\n"])
 
     @unittest.skipUnless(subprocess.run([PYTHON, "-c", "import torch.distributed as d; raise SystemExit(not d.is_available())"],
-                                        capture_output=True).returncode == 0, "the Python of the tests has no torch.distributed")
+                                        capture_output=True).returncode == 0, "the tests' Python has no torch.distributed")
     # Fails if ranks on several hosts cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         self.write("reduce.py", 

@@ -199,7 +199,7 @@ class Launch(LaunchCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("cannot be created; got file: ", result.stderr)
 
-    @unittest.skipUnless(os.geteuid() == 0, "a small disk of one's own wants root")
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk requires root")
     # Fails if lines are lost when the disk of the log files is full, or if this is not reported.
     def test_full_disk(self):
         logs = self.folder / "logs"
@@ -273,7 +273,7 @@ class Launch(LaunchCase):
         self.assertEqual(result.stdout, "0 of 1\n", result.stderr)
         self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch.distributed")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch.distributed")
     # Fails if the accelerator's visible-devices variable is ignored or not set, or if another
     # accelerator's is set.
     def test_all_reduce(self):

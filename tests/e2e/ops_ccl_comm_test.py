@@ -231,7 +231,7 @@ def dead(rank, store):
         except anyaccel.Error as error:
             assert error.code == code, error
         else:
-            raise AssertionError("nothing was said")
+            raise AssertionError("no error was raised")
         assert time.monotonic() - begin < 20
 
 

@@ -123,7 +123,7 @@ class Report(unittest.TestCase):
         _, data = report()
         absent = [b for b in data["backends"] if b["verdict"] == "unavailable"]
         if not absent:
-            self.skipTest("every accelerator of this build can run here")
+            self.skipTest("every accelerator of this build is available")
         for backend in absent:
             done, named = report(DS_ACCELERATOR=backend["name"])
             self.assertEqual((done.returncode, named["accelerator"]), (1, None), backend["name"])

@@ -24,7 +24,7 @@ def wait_for(condition, seconds=100):
     until = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > until:
-            raise AssertionError(f"not within {seconds} s")
+            raise AssertionError(f"the condition did not hold within {seconds} s")
         time.sleep(0.005)
 
 

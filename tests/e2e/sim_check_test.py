@@ -18,7 +18,7 @@ WRONG = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
 
-# Its own lines:
+# The module is inserted here:
 def train_step():
     side = torch.Stream("sim:0")
     with side:
@@ -28,7 +28,7 @@ def train_step():
 train_step()
 try:
     torch.zeros(3, device="cuda")
-except (AssertionError, RuntimeError):  # the second in a torch that was built for it
+except (AssertionError, RuntimeError):  # RuntimeError in a torch that was built for CUDA
     pass
 """
 
@@ -36,11 +36,11 @@ except (AssertionError, RuntimeError):  # the second in a torch that was built f
 OUT_OF_MEMORY = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
-# Its own lines:
+# The module is inserted here:
 held = torch.empty(10 << 20, device="sim:0")
 
 def run_out():
-    return torch.empty(10 << 20, device="sim:0")  # more than is left of 64 MiB
+    return torch.empty(10 << 20, device="sim:0")  # more than what remains of 64 MiB
 
 try:
     run_out()
@@ -83,7 +83,7 @@ class SimCheck(SmallModelTest):
     # Fails if the checker does not understand a valid way of ordering streams.
     def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "correct_streams.py")
         done, problems = self.run_checked(f"anyaccel sim run -- {sys.executable} {program}")
         self.assertEqual((done.returncode, problems), (0, []), done.stderr)
@@ -109,10 +109,10 @@ class SimCheck(SmallModelTest):
     # rejects is not reported.
     def test_python_lines(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         program = os.path.join(self.folder, "wrong.py")
         with open(program, "w", encoding="utf-8") as file:
-            file.write(WRONG.replace("# Its own lines:", MODULE))
+            file.write(WRONG.replace("# The module is inserted here:", MODULE))
         with open(program, encoding="utf-8") as file:
             line = file.read().split("\n").index("    return hidden @ hidden") + 1
         done, problems = self.run_checked(f"{sys.executable} {program} {LIBRARY}", "report")
@@ -124,14 +124,14 @@ class SimCheck(SmallModelTest):
     def run_out_of_memory(self, way, check, kind):
         program = os.path.join(self.folder, "out_of_memory.py")
         with open(program, "w", encoding="utf-8") as file:
-            file.write(OUT_OF_MEMORY.replace("# Its own lines:", MODULE))
+            file.write(OUT_OF_MEMORY.replace("# The module is inserted here:", MODULE))
         line = f"exec {sys.executable} {program} {LIBRARY} '{way}'"
         return self.run_checked(line, check, kind, SIM_MEMORY="64MiB")
 
     # Fails if a handled out-of-memory error aborts the program or counts as a problem.
     def test_handled_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         for way, status in (("retry", 0), ("pass", 0), ("fail later", 1)):
             with self.subTest(way):
                 done, notes = self.run_out_of_memory(way, "abort", "notes")
@@ -142,7 +142,7 @@ class SimCheck(SmallModelTest):
     # Fails if an out-of-memory error that ends the program is not reported with the failing line.
     def test_fatal_out_of_memory(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
-            self.skipTest("no torch in this Python")
+            self.skipTest("this Python has no torch")
         for way in ("give up", "raise", "raise from"):
             with self.subTest(way):
                 done, problems = self.run_out_of_memory(way, "report", "problems")

@@ -56,14 +56,14 @@ class SimRun(unittest.TestCase):
     def test_misspelled_option(self):
         self.assertIn("unknown option \"--devises\"; did you mean '--devices'?\nTry 'anyaccel sim --help'.", run("--devises", "2", "--", "true").stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if a Python program that uses only torch does not find the simulated devices.
     def test_python_with_torch_alone(self):
         code = "import torch; x = torch.ones(4, device=torch.accelerator.current_accelerator()); print(x.device, x.sum().item(), torch.accelerator.device_count())"
         result = run("--devices", "3", "--", PYTHON, "-c", code)
         self.assertEqual(result.stdout, "sim:0 4.0 3\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if the simulator cannot stand in for a vendor's device type in Python, for example
     # because it starts too late.
     def test_python_stands_in(self):
@@ -77,7 +77,7 @@ x = torch.ones(4, device=sys.argv[1]); x.requires_grad_(); (x * 2).sum().backwar
             else:
                 self.assertEqual(result.stdout, f"{name}:0 8.0\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if a program for one vendor's torch module does not run on the simulator that stands in
     # for that vendor.
     def test_python_written_for_a_vendor(self):
@@ -102,7 +102,7 @@ print(module.current_device(), accelerator.device_type(), accelerator.name(), x.
             result = run("--stands-in-for", name, "--check", "abort", "--", PYTHON, "-c", code, name)
             self.assertEqual(result.stdout, f"0 {name} {accelerator} 32.0 {name}:1 True\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if the simulator does not provide a vendor's communication backend, or torch's default
     # one.
     def test_torch_distributed(self):
@@ -117,7 +117,7 @@ dist.destroy_process_group()"""
             result = run("--stands-in-for", name, "--", PYTHON, "-c", code, name, backend)
             self.assertEqual(result.stdout, "6.0 staged\n", result.stderr)
 
-    @unittest.skipUnless(has_torch(), "the Python of the tests has no torch")
+    @unittest.skipUnless(has_torch(), "the tests' Python has no torch")
     # Fails if no message is printed when sitecustomize has already imported torch. Also fails if
     # the user's sitecustomize does not run.
     def test_torch_imported_earlier(self):

@@ -240,9 +240,9 @@ def sweep(wanted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slice", default="1/1", help="K/N: every N-th op from the K-th on")
-    parser.add_argument("--only", help="regular expression of names")
-    parser.add_argument("--json", type=pathlib.Path, help="all results")
-    parser.add_argument("--at-least", type=int, default=0, help="how many ops must be equal")
+    parser.add_argument("--only", help="regular expression for the names of ops")
+    parser.add_argument("--json", type=pathlib.Path, help="file for all results")
+    parser.add_argument("--at-least", type=int, default=0, help="minimum number of equal ops")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -256,7 +256,7 @@ def main():
     part, parts = map(int, arguments.slice.split("/"))
     wanted = [i for i, name in enumerate(known) if i % parts == part - 1 and (not arguments.only or re.search(arguments.only, name))]
     listed = exceptions()
-    wrong = [f"{name}: listed in exceptions.txt, but there is no such op" for name in listed if name not in known]
+    wrong = [f"{name}: listed in exceptions.txt, but the op does not exist" for name in listed if name not in known]
     results = sweep(wanted)
     equal = by_shape = exempt = 0
     for index in sorted(results):
@@ -266,7 +266,7 @@ def main():
             by_shape += kind == "uninitialized"
             equal += kind != "uninitialized"
         elif found is None:
-            wrong.append(f"{name}: equal, but exceptions.txt says that it differs; take it out there")
+            wrong.append(f"{name}: equal, but exceptions.txt says that it differs; remove it there")
         elif kind == "differs":
             exempt += 1
         else:
@@ -276,7 +276,7 @@ def main():
     for line in wrong:
         print(line)
     if equal < arguments.at_least:
-        wrong.append("too few")
+        wrong.append("too few ops are equal")
     print(f"opinfo: {equal} of {len(wanted)} ops equal to the CPU, {by_shape} without values compared by shape, "
           f"{exempt} listed as different, {len(wrong)} wrong")
     return 1 if wrong else 0

@@ -20,6 +20,6 @@ class Sweep(unittest.TestCase):
 
 if __name__ == "__main__":
     if subprocess.run([os.environ["ANYACCEL_TEST_PYTHON"], "-c", "import deepspeed.launcher.runner"], capture_output=True).returncode:
-        print("SKIP: the Python of the tests has no DeepSpeed (tools/setup --deepspeed)")
+        print("SKIP: the tests' Python has no DeepSpeed (tools/setup --deepspeed)")
         sys.exit(77)
     unittest.main()

@@ -31,7 +31,7 @@ def fill(tensor, add):
 
 def check(tensor, add, factor=1, first=0):
     for number, (part, wanted) in enumerate(blocks(tensor, first, add, factor)):
-        assert part.equal(wanted), f"wrong from {first + number * BLOCK} on"
+        assert part.equal(wanted), f"wrong values in the block at element {first + number * BLOCK}"
 
 
 def run(rank, store):
@@ -75,7 +75,7 @@ class ShmCommLarge(unittest.TestCase):
         with open("/proc/meminfo", encoding="ascii") as file:
             free = next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
         if free < 14 * GIB:
-            print(f"SKIP: 14 GiB of memory are needed, {free // GIB} GiB are free")
+            print(f"SKIP: requires 14 GiB of free memory; {free // GIB} GiB are free")
             sys.exit(77)
         with tempfile.TemporaryDirectory() as folder:
             ranks = [subprocess.Popen([sys.executable, "-W", "ignore", __file__, "rank", str(rank), f"{folder}/store"]) for rank in range(2)]

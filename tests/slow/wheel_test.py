@@ -34,12 +34,12 @@ def has(module):
 
 def missing():
     if cached("ANYACCEL_BUILD_PYTHON") != "ON" or cached("ANYACCEL_SANITIZE") or cached("ANYACCEL_MINIMAL") == "ON":
-        return "wheels are of builds with the Python package and the program"
+        return "wheels require a build with the Python package and the program"
     for module in ("scikit_build_core", "pip"):
         if not has(module):
             return f"{module} is not installed"
     if not cached("ANYACCEL_CCACHE").startswith("/") and os.environ.get("ANYACCEL_TEST_WHEEL") != "1":
-        return "without ccache everything would be compiled once more; ANYACCEL_TEST_WHEEL=1 does that"
+        return "without ccache, everything would be compiled again; set ANYACCEL_TEST_WHEEL=1 to run the test anyway"
     return None
 
 
