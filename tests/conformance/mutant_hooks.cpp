@@ -1,5 +1,5 @@
-// Defects in torch's hooks for a device type. The simulated device registers its hooks through a
-// function of torch, which the test program overrides.
+// Defects in torch's hooks for a device type. The simulated device registers its hooks by calling a
+// function of torch, which the test program replaces.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// Wrappers of the mutant around events, graphs, generators, builders and kernels.
+// The mutant's wrappers of events, graphs, generators, op builders and kernels.
 #pragma once
 
 #include <ATen/core/Generator.h>

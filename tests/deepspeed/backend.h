@@ -1,4 +1,4 @@
-// A DeepSpeed accelerator (a Python object) as a backend of AnyAccel.
+// Wraps a DeepSpeed accelerator, which is a Python object, as a backend of AnyAccel.
 #pragma once
 
 #include <memory>

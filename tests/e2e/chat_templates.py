@@ -3,7 +3,7 @@ them. The texts are our own.
 """
 import itertools
 
-# Each name tells which model's template the entry resembles. The texts are our own.
+# Each name tells which model's template the entry resembles.
 TEMPLATES = {
     "llama2": """{% if messages[0]['role'] == 'system' %}
 {% set rest = messages[1:] %}

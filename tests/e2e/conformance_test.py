@@ -13,7 +13,7 @@ SUITES = {"identity", "devices", "random", "streams", "memory", "dtypes", "graph
 
 
 class Conformance(unittest.TestCase):
-    # Fails if the CPU backend fails a case, a suite did not run, or a report cannot be parsed.
+    # Fails if the CPU backend fails a case, or if a report is incomplete or cannot be parsed.
     def test_cpu_conforms(self):
         with tempfile.TemporaryDirectory() as folder:
             done = shell("anyaccel conformance --backend cpu --json r.json --junit=r.xml --markdown r.md --note 'by a test'",

@@ -42,7 +42,7 @@ def reference(folder, texts, poolings=("mean",), normalize=False, max_length=72)
 
 
 class EmbedCase(unittest.TestCase):
-    """Tests with a temporary folder that run `anyaccel embed`."""
+    """Base class of tests that run `anyaccel embed` in a temporary folder."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -107,7 +107,7 @@ class Host:
         self.servers = set()
         self.holder = hosts.begin(["nsenter", "--target", str(hosts.init), *KINDS, "--", *NEW, HOST, "sh", self.name, self.address, str(hosts.files),
                                    *map(str, hosts.shared)])
-        # The chain is nsenter, unshare, and the host's first process.
+        # The process tree is nsenter, unshare, and then the host's first process.
         self.init = child_of(child_of(self.holder.pid))
         self.processes_namespace = os.readlink(f"/proc/{self.init}/ns/pid")
         hosts.network("ip", "link", "add", "name", self.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.init))

@@ -37,7 +37,7 @@ def install(case):
     folder = pathlib.Path(tempfile.mkdtemp())
     case.addClassCleanup(shutil.rmtree, folder)
     prefix = folder / "prefix with a space"
-    # A real install from this build must keep its manifest, which `uninstall` reads.
+    # The manifest of a real install from this build is restored, because `uninstall` reads it.
     manifest = BUILD / "install_manifest.txt"
     kept = manifest.read_bytes() if manifest.exists() else None
     if kept is not None:

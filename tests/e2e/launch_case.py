@@ -63,7 +63,7 @@ class Jobs:
             self.assertLess(abs(one - four), 1e-5 * one, losses)
 
     def assert_gone_soon(self, since):
-        """Check that no process is left and that no timeout had to expire.
+        """Check that all processes end promptly, without waiting for a timeout.
 
         The documented limit is a few seconds on an idle machine, which benchmarks measure. On a
         busy machine, 30 s are allowed, because the load average reacts too slowly to detect one.

@@ -75,8 +75,7 @@ class OverHosts(Jobs):
     def test_train(self):
         self.check_train("--force_multi")
 
-    # Fails if the report of a killed rank lacks its host, signal or last output, or if a process
-    # survives.
+    # Fails if the report of a killed rank is incomplete, or if a process survives on any host.
     def test_rank_killed(self):
         process = self.start("touch up$RANK; if [ $RANK = 2 ]; then until [ -e go ]; do sleep 0.01; done; echo why >&2; kill -KILL $$; fi;"
                              "(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; sleep 1000", 4)
@@ -89,8 +88,8 @@ class OverHosts(Jobs):
         self.assertNotIn("launch report", error)
         self.assert_gone_soon(begin)
 
-    # Fails if a signal to the launcher does not end the ranks of all hosts gracefully, with their
-    # last output.
+    # Fails if a signal to the launcher does not end the ranks of all hosts gracefully, or if their
+    # last output is lost.
     def test_signal(self):
         process = self.start("trap 'echo saved; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done", 4)
         os.kill(process.inner, signal.SIGTERM)
@@ -99,7 +98,7 @@ class OverHosts(Jobs):
         self.assertEqual((process.returncode, out), (143, "saved\n" * 4), error)
         self.assert_gone_soon(begin)
 
-    # Fails if ranks on other hosts outlive a killed launcher.
+    # Fails if ranks on other hosts survive when the launcher is killed.
     def test_launcher_killed(self):
         process = self.start("(setsid sleep 1000 > /dev/null 2>&1 &); trap '' TERM; touch up$RANK; sleep 1000", 4)
         begin = time.monotonic()
@@ -211,7 +210,7 @@ class Cut:
         self.assertIn("host2 cannot be reached by ssh", result.stderr)
         self.assertFalse((self.folder / "started").exists())
 
-    # Fails if a job hangs or that host's ranks survive when a host loses its network, which does
+    # Fails if the job hangs or ranks survive after a host loses its network. A lost network does
     # not close connections.
     def test_cut_off(self):
         self.check_cut_off("", "trap '' TERM; sleep 1000")
@@ -232,8 +231,8 @@ class Cut:
 class CutLong(Cut):
     """Further tests that wait for timeouts, too slow to run every time."""
 
-    # Fails if test_cut_off does with ranks that print endlessly, so that writing blocks on the
-    # disconnected host.
+    # Fails if ranks of the disconnected host survive while one of them prints endlessly, so that
+    # writing blocks.
     def test_cut_off_with_output(self):
         self.check_cut_off("--prefix_output", "exec yes")
 

@@ -86,8 +86,8 @@ class OverHosts(Jobs):
             for path in [*self.folder.glob("up*"), self.folder / "go"]:
                 path.unlink()
 
-    # Fails if a signal to the launcher does not end the ranks of all hosts, with time to shut down
-    # gracefully.
+    # Fails if a signal to the launcher does not reach the ranks of all hosts, or if they get no
+    # time to shut down gracefully.
     def test_signal(self):
         process = self.start("trap 'sleep 1.5; touch saved$RANK; exit 0' TERM; touch up$RANK; while :; do sleep 0.01; done")
         os.kill(process.inner, signal.SIGTERM)

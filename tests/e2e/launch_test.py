@@ -257,8 +257,8 @@ class Launch(LaunchCase):
         self.assertEqual(len(json.loads(result.stdout)["ranks"]), 2000, result.stderr)
         self.assertLess(min(times), 1)
 
-    # Fails if the accelerator's variable is ignored, by number or by name, or another accelerator's
-    # is set.
+    # Fails if the accelerator's visible-devices variable is ignored or not set, or if another
+    # accelerator's is set.
     def test_visible_devices(self):
         (self.folder / "root/dev").mkdir(parents=True)
         for i in range(3):
@@ -274,8 +274,7 @@ class Launch(LaunchCase):
         self.assertIn("--num_accelerators exceeds the slots of", self.run_line("anyaccel launch --num_gpus 4 true", **root).stderr)
 
     @unittest.skipUnless(has_torch(), "the tests' Python has no torch.distributed")
-    # Fails if the accelerator's visible-devices variable is ignored or not set, or if another
-    # accelerator's is set.
+    # Fails if ranks of a Python program cannot find each other through the launcher's variables.
     def test_all_reduce(self):
         self.write("reduce.py", "import os, torch, torch.distributed as dist\ndist.init_process_group('gloo')\nx = torch.ones(3) * (dist.get_rank() + 1)\n"
                    "dist.all_reduce(x)\nopen(f'sum{os.environ[\"RANK\"]}', 'w').write(str(x.tolist()))\ndist.barrier()\ndist.destroy_process_group()\n")

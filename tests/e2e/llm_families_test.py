@@ -34,7 +34,7 @@ def longrope(pairs, **more):
 
 
 OPT = dict(ffn_dim=48, init_std=0.12)
-# Family, variant, and its changes. The first variant of each family runs on sim too.
+# Family, variant, and changes to its config. The first variant of each family runs on sim too.
 CASES = [
     ("Llama", "plain", dict()),
     ("Llama", "tied, biases, shards", dict(tie_word_embeddings=True, attention_bias=True, mlp_bias=True, shard="10KB")),

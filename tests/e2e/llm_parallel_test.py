@@ -147,7 +147,7 @@ class Parallel(unittest.TestCase):
         cache = dict(environment, ANYACCEL_MODEL_CACHE=os.path.join(self.folder, "cache"))
         self.assertEqual(shell(self.prompt + f"{options} --logits-out {path}", **cache).returncode, 0)
         want = np.load(path)
-        for _ in range(2):  # the second time from the cache
+        for _ in range(2):  # the second run reads from the cache
             self.together(ranks, f"{options} --logits-out {path}", **cache)
             self.assertLessEqual(np.abs(np.load(path) - want).max(), near * max(1.0, np.abs(want).max()))
         self.assertEqual(len(os.listdir(cache["ANYACCEL_MODEL_CACHE"])), 1 + ranks)

@@ -300,8 +300,8 @@ class CCLCommTest(unittest.TestCase):
     def test_torch_distributed_four_ranks_and_subgroups(self):
         self.run_ranks(4, "torch")
 
-    # Fails if the backend is not "ccl" exactly when oneCCL starts, or if the result of the trial is
-    # cached wrongly.
+    # Fails if the backend is "ccl" although oneCCL does not start, or the reverse. Also fails if
+    # the result of the trial is cached wrongly.
     def test_backend_requires_working_oneccl(self):
         with tempfile.TemporaryDirectory() as cache:
             ask = "import anyaccel; print(anyaccel.get_accelerator().communication_backend_name(), '|', anyaccel.communication_backend_reason())"
@@ -319,8 +319,8 @@ class CCLCommTest(unittest.TestCase):
                 folder = os.path.join(cache, "memo")
                 return sorted((name, os.stat(os.path.join(folder, name)).st_mtime_ns) for name in os.listdir(folder) if name.startswith("ccl-"))
 
-            # The build prebuilds this op only if it found oneCCL, so not with a oneCCL from
-            # CCL_ROOT.
+            # An op for a oneCCL from CCL_ROOT may not be prebuilt, because the build may not have
+            # found oneCCL.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
             self.assertEqual(answer(), ["ccl", "oneCCL starts here"])

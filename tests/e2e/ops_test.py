@@ -25,8 +25,7 @@ class Ops(unittest.TestCase):
         return run((prefix or self.prefix) / "bin/anyaccel", "ops", *words, check=check, env=env or self.environment, **apart)
 
     def listed(self, **options):
-        """Return the ops of the host by name. Ops of CUDA may have the same names, so they are
-        omitted.
+        """Return the host's ops by name. Ops for CUDA, which may have the same names, are omitted.
         """
         return {op["name"]: op for op in json.loads(self.ops("list", "--json", **options).stdout) if op["backends"] != ["cuda"]}
 

@@ -19,7 +19,7 @@ def report(**variables):
 
 
 class Report(unittest.TestCase):
-    # Fails if a key that programs read is missing or has a different type.
+    # Fails if a key that programs read is missing or has the wrong type.
     def test_json_schema(self):
         done, data = report()
         self.assertEqual((done.returncode, done.stderr), (0, ""))

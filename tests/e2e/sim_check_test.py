@@ -71,7 +71,7 @@ class SimCheck(SmallModelTest):
         with open(file, encoding="utf-8") as opened:
             return done, json.load(opened)[kind]
 
-    # Fails if the checker reports training or generation, which are correct and know nothing of it.
+    # Fails if the checker reports a problem in training or generation, which are correct.
     def test_correct_programs(self):
         train = f"anyaccel train --data {self.data} --out {self.folder}/model {SMALL} --steps 10"
         generate = f"anyaccel generate --model {self.folder}/model --prompt line --max-new-tokens 20"
@@ -80,7 +80,7 @@ class SimCheck(SmallModelTest):
                 done, problems = self.run_checked(line)
                 self.assertEqual((done.returncode, problems), (0, []), done.stderr)
 
-    # Fails if the checker does not understand a valid way of ordering streams.
+    # Fails if the checker reports a valid way of ordering streams.
     def test_correct_streams(self):
         if subprocess.run([sys.executable, "-c", "import torch"], check=False).returncode != 0:
             self.skipTest("this Python has no torch")

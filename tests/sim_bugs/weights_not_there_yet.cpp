@@ -1,5 +1,5 @@
-// Weights are copied from the host layer by layer on a copy stream, and a layer starts before its
-// weights have arrived.
+// A copy stream copies the weights from the host layer by layer. A layer starts before its weights
+// have arrived.
 #include "bug.h"
 
 namespace anyaccel::sim_bugs {
