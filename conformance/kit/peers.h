@@ -1,4 +1,4 @@
-// Cases that run in several processes: the processes besides the worker.
+// The additional processes of a case that runs in several processes.
 #pragma once
 
 #include <sys/types.h>

@@ -111,7 +111,7 @@ Subject look_at(Accelerator& accelerator) {
   return subject;
 }
 
-/// Runs a case in another process than the worker, which has not started the accelerator.
+/// Runs a case in one of its additional processes, which has not started the accelerator yet.
 Result run_alone(const Case& item, const Options& options, const RunCase& run_case) {
   try {
     if (item.before_start) item.before_start();

@@ -11,7 +11,7 @@
 
 namespace anyaccel::conformance {
 
-/// What a worker reports about the accelerator.
+/// A worker's report about the accelerator.
 struct Subject {
   std::string backend, device;
   int device_count = 0;
@@ -27,8 +27,8 @@ struct WorkerEnd {
 /// Runs the body of a case. Throws what the case throws.
 using RunCase = std::function<void(const Case&, Accelerator&)>;
 
-/// Forks a worker, which runs `cases` in order until one fails, crashes or times out; the latter
-/// two count as failures. Appends to `results`. Stores in `subject` what the worker reports about
+/// Forks a worker that runs `cases` in order until one fails. A crash or a timeout is a failure of
+/// the running case. Appends to `results`, and stores in `subject` what the worker reports about
 /// the accelerator.
 WorkerEnd run_worker(const std::vector<const Case*>& cases, const Options& options,
                      const RunCase& run_case, Subject& subject, std::vector<Result>& results);

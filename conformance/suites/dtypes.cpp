@@ -126,9 +126,9 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   }
 }
 
-// Otherwise a program that reads the table would select a different type or refuse to run. Complex,
-// narrow and half-precision types are omitted, because a device may decline them although tensors
-// of these types can be created.
+// If a type that works is not declared, a program that reads the table selects a different type or
+// refuses to run. Complex, narrow and half-precision types are omitted, because a device may
+// decline them although tensors of these types can be created.
 ANYACCEL_CONFORMANCE_CASE(dtypes, types_that_work_are_declared, required) {
   for (const auto type : {c10::kBFloat16, c10::kInt, c10::kLong}) {
     const auto support = accelerator.dtype_support(type);

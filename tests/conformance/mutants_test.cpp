@@ -102,8 +102,8 @@ class Mutants : public testing::Test {
     for (const auto& row : rows_of_the_list()) {
       if (row.on != (base == "sim" ? "sim" : "any") || row.mutant == "trait_synchronized_lies")
         continue;
-      // A case that the correct backend skips proves nothing when it fails on the mutant. These
-      // cases apply only to the defect.
+      // A case that the correct backend skips proves nothing when it fails on the mutant. The cases
+      // listed here apply only to a backend with the defect.
       const bool needs_defect =
           row.mutant == "trait_host_timers_lie" || row.mutant == "trait_asynchronous_lies" ||
           row.mutant == "capability_negative" || row.mutant == "trait_data_dependency_lies" ||

@@ -30,8 +30,8 @@ class PythonEvent final : public sdk::EventImpl {
   py::object* event_;  // never freed: the last owner may be a thread that does not hold the GIL
 };
 
-/// Uses graphs as DeepSpeed's callers do. create_graph() may return None, which these callers also
-/// pass on.
+/// Uses graphs as DeepSpeed's callers do. create_graph() may return None, which is then passed to
+/// the accelerator, as these callers do.
 class PythonGraph final : public sdk::GraphImpl {
  public:
   explicit PythonGraph(const py::object& accelerator) : accelerator_(accelerator) {
@@ -126,7 +126,7 @@ class PythonBackend final : public sdk::Backend {
     return {ask<c10::Stream>("default_stream", index), index};
   }
   void set_stream(const Stream& stream) override {
-    // DeepSpeed has only a context manager, which is entered here and never left.
+    // DeepSpeed sets a stream only with a context manager, which is entered here and never left.
     in_python("stream()",
               [&] { accelerator_.attr("stream")(stream.unwrap()).attr("__enter__")(); });
   }

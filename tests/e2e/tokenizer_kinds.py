@@ -227,8 +227,8 @@ def unigram_bytes(text):
 
 
 def accents_stripped(text):
-    """Return a tokenizer like those of ALBERT and XLNet. What its normalizers leave of a text's
-    first character determines whether the text gets the prefix mark.
+    """Return a tokenizer like those of ALBERT and XLNet. Its normalizers may change a text's first
+    character, which determines whether the text gets the prefix mark.
     """
     t = unigram(text)
     t.normalizer = normalizers.Sequence([normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),

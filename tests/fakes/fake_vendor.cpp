@@ -1,5 +1,5 @@
 // A vendor's library that adds a device type to torch when it is loaded, if FAKE_VENDOR names one.
-// It stores the value of PT_HPU_LAZY_ACC_PAR_MODE at that time in FAKE_VENDOR_SAW.
+// At the same time, it stores the value of PT_HPU_LAZY_ACC_PAR_MODE in FAKE_VENDOR_SAW.
 #include <cstdlib>
 
 #include "unit/support/test_device.h"

@@ -3,9 +3,9 @@
 
 The comparison is bitwise, in float32, on one thread. It covers the first four samples of each op
 and the gradients of two samples. Ops in exceptions.txt are compared as that file says. The sweep
-fails if another op differs, or if a listed op is equal. The last line shows the counts. PYTHONPATH
-must contain the package, and DS_ACCELERATOR selects the accelerator. Exit status 77 means that a
-requirement is missing.
+fails if another op differs, or if an op that is listed as different is equal. The last line shows
+the counts. PYTHONPATH must contain the package, and DS_ACCELERATOR selects the accelerator. Exit
+status 77 means that a requirement is missing.
 """
 
 import argparse

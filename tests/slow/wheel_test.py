@@ -1,5 +1,5 @@
-"""Tests of the wheel: built like `pip install .` does it, and installed into a new environment with
-the build's torch.
+"""Tests of the wheel: built as by `pip install .`, and installed into a new environment with the
+build's torch.
 """
 import json
 import os
