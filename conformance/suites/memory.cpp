@@ -221,7 +221,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, total_agrees_with_properties, required) {
   const auto total = info_of(accelerator).total,
              said = accelerator.device_properties().total_memory;
   if (said == -1) skip("the properties do not report total memory");
-  // Drivers reserve some memory, and the reported total may include it or not.
+  // Drivers reserve some memory, and the reported total may or may not include it.
   expect(said >= total - total / 8 && said <= total + total / 8,
          "properties say " + text(said) + " bytes, memory_info() " + text(total));
 }

@@ -57,7 +57,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, 
 // If pageable memory were mistaken for pinned memory, an asynchronous copy could read it after the
 // program has changed it.
 ANYACCEL_CONFORMANCE_CASE(pinned, pageable_memory_is_not_pinned, required) {
-  // A backend must not mistake pageable memory for this.
+  // A backend must not mistake pageable memory for this allocation.
   const auto pinned = accelerator.pin_memory(host_sequence(1000));
   const Pages pages;
   float on_the_stack[16] = {};
@@ -174,7 +174,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, memory_in_use_by_a_copy_is_not_reused, require
   accelerator.synchronize();
   queue_work(accelerator, 60);
   target.copy_(accelerator.pin_memory(plain), /*non_blocking=*/true);
-  // This tensor would get the memory of the copy if the allocator considered it free.
+  // The allocator would give this tensor the memory of the copy if it considered that memory free.
   accelerator.pin_empty_like(plain).fill_(-1);
   accelerator.synchronize();
   expect(target.to(c10::kCPU).equal(plain),

@@ -254,7 +254,7 @@ ANYACCEL_CONFORMANCE_CASE(random, numbers_are_uniform, required) {
     squares += x * x;
   }
   const double mean = sum / kCount, variance = squares / kCount - mean * mean;
-  // The bounds are six standard deviations of these estimates.
+  // The estimates may deviate from the exact values by six standard deviations.
   expect(mean > 0.4945 && mean < 0.5055, "the mean of rand() is " + std::to_string(mean));
   expect(variance > 0.0819 && variance < 0.0848,
          "the variance of rand() is " + std::to_string(variance));

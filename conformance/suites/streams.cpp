@@ -219,7 +219,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_stream_keeps_memory, recommended) {
     sum.add_(x);
     x.record_stream(side.unwrap());
   }
-  // This tensor would get the memory of x if the allocator considered it free.
+  // The allocator would give this tensor the memory of x if it considered that memory free.
   const auto other = filled(accelerator, 1000, 1 << 16);
   accelerator.synchronize();
   const auto sums = values(sum);

@@ -20,8 +20,8 @@ std::shared_ptr<sdk::OpBuilder> mutant_builder(const std::string& class_name,
                                                const std::string& defect);
 /// Wraps a builder so that loading its op a second time in this process fails.
 std::shared_ptr<sdk::OpBuilder> builder_that_loads_once(std::shared_ptr<sdk::OpBuilder> inner);
-/// Applies a defect of what torch calls directly: the device guard and the kernels of the simulated
-/// device. No-op for other defects.
+/// Applies a defect to code that torch calls directly: the device guard and the kernels of the
+/// simulated device. No-op for other defects.
 void break_device(const std::string& defect, c10::DeviceType type);
 /// Replaces one of the CPU's kernels with a wrong one.
 void break_kernel(const std::string& defect);

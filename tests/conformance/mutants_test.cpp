@@ -54,8 +54,8 @@ conformance::Report judge(const std::string& mutant, const std::string& base,
     ::setenv("SIM_DTYPES", "float32,int64,uint8", 1);
   else
     ::unsetenv("SIM_DTYPES");
-  // Allocations of the simulated device wait for memory in use. SIM_FAULTS makes them fail instead,
-  // from about the first allocation of the case on.
+  // On the simulated device, an allocation waits until memory in use is freed. SIM_FAULTS makes
+  // allocations fail instead, from about the first one of the case on.
   if (mutant == "trait_backpressure_lies")
     ::setenv("SIM_FAULTS", "alloc@40+", 1);
   else
@@ -128,7 +128,8 @@ TEST_F(Mutants, ListIsComplete) {
   EXPECT_GT(listed.size(), 90U);
 }
 
-// Fails if a case rejects a mutant without a defect that forwards to the CPU's backend.
+// Fails if the correct backend fails a case on the CPU. Also fails if a case that should detect a
+// defect does not pass.
 TEST_F(Mutants, CorrectBackendPasses) { expect_correct_one_passes("cpu"); }
 
 // Fails if a case no longer detects its defect.

@@ -18,8 +18,8 @@ def main():
     name, folder, options = sys.argv[1], sys.argv[2], sys.argv[3:]
     import torch
 
-    # In other builds of torch, the device type exists without the Python functions that the
-    # accelerator calls.
+    # Builds of torch without support for a device type still define the type, but lack the Python
+    # functions that the accelerator calls.
     built = {"cuda": torch.backends.cuda.is_built, "xpu": torch.xpu._is_compiled, "mps": torch.backends.mps.is_built}
     if not built.get(name, lambda: True)():
         refuse(f"this torch was built without {name}")

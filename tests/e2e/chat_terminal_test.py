@@ -103,8 +103,8 @@ class ChatTerminal(SmallModelTest):
         self.assertEqual(terminal.end(), 0)
 
     def test_interrupt(self):
-        # Fails if Ctrl-C during an answer does not stop exactly that answer, the second time as
-        # well. Also fails if answers are not streamed.
+        # Fails if Ctrl-C does not stop the current answer, or if it ends the conversation. Also
+        # fails if answers are not streamed.
         terminal = self.chat(TOKENS)
         for _ in range(2):
             terminal.write(b"line\n")

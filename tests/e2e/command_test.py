@@ -44,7 +44,7 @@ class Command(unittest.TestCase):
         done = shell("anyaccel --version && anyaccel report --version")
         self.assertRegex(done.stdout, r"^anyaccel \d+\.\d+\.\d+\nanyaccel \d+\.\d+\.\d+\n$")
 
-    # Fails if a mistyped command gets no suggestion or a different exit code than 2.
+    # Fails if a mistyped command gets no suggestion, or if the exit code is not 2.
     def test_unknown_command_suggests_the_nearest(self):
         done = shell("anyaccel reprot")
         self.assertEqual((done.returncode, done.stdout), (2, ""))

@@ -14,7 +14,7 @@ import unittest
 from shell import BIN, shell
 from small_model import SMALL, SmallModelTest
 
-SECONDS = 120  # limit for commands that must not block, much more than they need on a busy machine
+SECONDS = 120  # time limit for commands that must not block, ample even on a busy machine
 ENDS_WITHIN = 6  # limit after a signal: one second, and slack for a busy machine
 
 
@@ -217,8 +217,7 @@ class HostileFiles(SmallModelTest):
                              "the name of a file in this folder")
 
     def test_prompt_ids(self):
-        # Fails if an empty list of ids is treated like a missing one, for which generation starts
-        # at the first token.
+        # Fails if an empty --prompt-ids is treated as if the option were missing.
         for ids in ("", "  "):
             self.refused(f"generate --model {self.model} --prompt-ids '{ids}' -n 1", "--prompt-ids is empty", status=2)
         self.assertEqual(shell(f"anyaccel generate --model {self.model} --prompt-ids '97' -n 1").returncode, 0)

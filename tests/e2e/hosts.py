@@ -315,7 +315,7 @@ class HostsTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=self.share))
         for host in self.hosts:
-            self.addCleanup(host.end_processes)  # kills what a failed test leaves
+            self.addCleanup(host.end_processes)  # kills processes that a failed test leaves behind
 
     def assert_nothing_left(self, seconds=100):
         """Check that all processes of all hosts exit within `seconds` and leave no shared memory.

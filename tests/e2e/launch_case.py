@@ -65,8 +65,9 @@ class Jobs:
     def assert_gone_soon(self, since):
         """Check that all processes end promptly, without waiting for a timeout.
 
-        The documented limit is a few seconds on an idle machine, which benchmarks measure. On a
-        busy machine, 30 s are allowed, because the load average reacts too slowly to detect one.
+        The documented limit is a few seconds on an idle machine, which benchmarks measure. This
+        check allows 30 s, because the machine may be busy, which the load average would show too
+        late.
         """
         self.assert_nothing_left()
         self.assertLess(time.monotonic() - since, 30)

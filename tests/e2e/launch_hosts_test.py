@@ -142,8 +142,8 @@ class OverHosts(Jobs):
             rest = "".join(line[len(prefix):] + "\n" for line in error[0].splitlines() if line.startswith(prefix))
             self.assertEqual(kept + rest, "".join(f"{i}\n" for i in range(1, 30001)))
 
-    # Fails if bytes of the output are lost, changed or reordered. pdsh itself loses bytes after a
-    # NUL and unterminated lines.
+    # Fails if bytes of the output are lost, changed or reordered. pdsh itself loses unterminated
+    # lines, and bytes after a NUL.
     def test_output(self):
         self.check_output(8)
 

@@ -16,11 +16,12 @@ class Ops(unittest.TestCase):
     def setUpClass(cls):
         cls.folder, cls.prefix = install(cls)
         cls.environment = {**ENVIRONMENT, "ANYACCEL_OP_CACHE": str(cls.folder / "op cache")}
-        # PATH has no programs, in particular no compiler.
+        # PATH contains no programs, in particular no compiler.
         cls.bare = {**cls.environment, "PATH": "/nowhere", "CXX": "/nowhere/c++"}
 
     def ops(self, *words, check=True, prefix=None, env=None):
-        # On a slow machine, progress messages go to standard error, which must not mix with JSON.
+        # On a slow machine, progress messages go to standard error, which must not be mixed with
+        # JSON.
         apart = {"stderr": subprocess.PIPE} if "--json" in words and check else {}
         return run((prefix or self.prefix) / "bin/anyaccel", "ops", *words, check=check, env=env or self.environment, **apart)
 

@@ -22,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) std::abort();
   }
-  // Arguments of a command line contain no zero bytes, so these separate them here.
+  // Arguments of a command line contain no zero bytes, so the fuzzer uses these as separators.
   std::vector<std::string> words(1);
   for (const char c : text) {
     if (c == '\0')

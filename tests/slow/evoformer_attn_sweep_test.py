@@ -1,4 +1,4 @@
-"""Compares Evoformer attention with biases, and its gradients, with plain attention for 400 random
+"""Compare Evoformer attention with biases, and its gradients, with plain attention for 400 random
 shapes, dtypes and masks.
 """
 import unittest

@@ -1,5 +1,5 @@
-"""Compares sparse attention and its gradients with dense attention for 400 random shapes, dtypes
-and masks.
+"""Compare sparse attention and its gradients with dense attention for 400 random shapes, dtypes and
+masks.
 """
 import unittest
 

@@ -1,4 +1,4 @@
-"""Compares transformer layers and their gradients with plain layers for 300 random shapes, dtypes,
+"""Compare transformer layers and their gradients with plain layers for 300 random shapes, dtypes,
 masks and options.
 """
 import unittest

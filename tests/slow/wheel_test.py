@@ -44,10 +44,10 @@ def missing():
 
 
 def build_wheel(folder, *options):
-    """Build the wheel into a folder and return its path. Only what the compiler cache lacks is
-    compiled.
+    """Build the wheel into a folder and return its path. Only files that are missing from the
+    compiler cache are compiled.
     """
-    # The compiler cache depends on the compiler's name, so this must be the name in the build.
+    # The compiler cache depends on the compiler's name, so use the same name as the build.
     run(PYTHON, "-m", "pip", "wheel", "--no-deps", "-w", folder, f"-Cbuild-dir={FOLDER}", *options, SOURCE,
         env={"CMAKE_BUILD_PARALLEL_LEVEL": "2", "CXX": cached("CMAKE_CXX_COMPILER")})
     (wheel,) = folder.glob("*.whl")
@@ -131,8 +131,8 @@ class Wheel(unittest.TestCase):
         self.assertIn('client.py:2: error: Incompatible types in assignment (expression has type "int", variable has type "str")', done.stdout)
         self.assertIn("Found 1 error", done.stdout)
 
-    # Fails if the hook for DeepSpeed does not act exactly when ANYACCEL_DEEPSPEED is set, or if it
-    # imports torch.
+    # Fails if the hook for DeepSpeed is active without ANYACCEL_DEEPSPEED, or inactive with it.
+    # Also fails if it imports torch.
     def test_hook_for_deepspeed(self):
         code = "import sys; print(any(type(f).__module__ == '_anyaccel_deepspeed' for f in sys.meta_path), 'torch' in sys.modules)"
         for value, found in (("1", "True False\n"), ("0", "False False\n")):
