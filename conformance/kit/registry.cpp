@@ -66,7 +66,7 @@ void expect_error(ErrorCode code, const std::function<void()>& body, const std::
     const auto end = text.find("] ");
     expect(text.size() > 4 && text[0] == '[' && end != std::string::npos && end > 1 &&
                end + 2 < text.size(),
-           what + " is rejected with a message that lacks a component or a text: '" + text + "'");
+           what + " is rejected with an error that lacks a component or a message: '" + text + "'");
     return;
   }
   fail(what + " is not rejected");

@@ -130,7 +130,7 @@ Report run(const Options& options) {
       const auto end = run_worker(group, options, run_case, subject, report.results);
       if (!end.refused.empty() && report.results.empty())
         throw Error(end.refused_code, "conformance",
-                    {.what = "the accelerator cannot run: " + end.refused});
+                    {.what = "the conformance kit cannot run: " + end.refused});
       if (!end.refused.empty())  // the accelerator has run before, so only this case has failed
         report.results.push_back(
             {group[0]->suite, group[0]->name, group[0]->grade, Outcome::failed, end.refused, 0});

@@ -102,8 +102,8 @@ void write_text(std::ostream& out, const Report& report) {
 
 void write_markdown(std::ostream& out, const Report& report) {
   out << "# Conformance of `" << report.backend << "`\n\n"
-      << (report.conforms() ? "Conforms: every required case passed or does not apply.\n\n"
-                            : "Does not conform: a required case failed.\n\n")
+      << (report.conforms() ? "Conforms: every required case passed or was skipped.\n\n"
+                            : "Does not conform.\n\n")
       << "| | |\n| --- | --- |\n"
       << "| device | " << cell(report.device) << "; " << report.device_count
       << (report.device_count == 1 ? " device" : " devices") << " |\n"
@@ -133,14 +133,14 @@ void write_markdown(std::ostream& out, const Report& report) {
   for (const auto& result : report.results) {
     if (!worth_a_line(result)) continue;
     if (!any)
-      out << "\n## What did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- | --- "
-             "|\n";
+      out << "\n## Failed cases\n\n| case | grade | outcome | message |\n"
+             "| --- | --- | --- | --- |\n";
     any = true;
     out << "| " << result.suite << '.' << result.name << " | " << to_string(result.grade) << " | "
         << to_string(result.outcome) << " | " << cell(result.message) << " |\n";
   }
   const auto reasons = skips(report);
-  if (!reasons.empty()) out << "\n## What does not apply\n\n| cases | why |\n| --- | --- |\n";
+  if (!reasons.empty()) out << "\n## Skipped cases\n\n| cases | reason |\n| --- | --- |\n";
   for (const auto& [reason, names] : reasons)
     out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
 }

@@ -97,7 +97,7 @@ Result run_one(const Case& item, Accelerator& accelerator, const RunCase& run_ca
   } catch (const std::exception& error) {
     failed(std::string("exception of a type other than anyaccel::Error: ") + error.what());
   } catch (...) {
-    failed("threw something other than a std::exception");
+    failed("exception of a type other than std::exception");
   }
   return result;
 }

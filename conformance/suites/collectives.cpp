@@ -96,8 +96,8 @@ ANYACCEL_CONFORMANCE_CASE(collectives, all_reduce_takes_the_operation_asked_for,
     all_reduce(rank, largest, c10d::ReduceOp::MAX);
     all_reduce(rank, least, c10d::ReduceOp::MIN);
     all_reduce(rank, product, c10d::ReduceOp::PRODUCT);
-    expect_all(largest, 3, "the larger of 2 and 3");
-    expect_all(least, 2, "the smaller of 2 and 3");
+    expect_all(largest, 3, "the maximum of 2 and 3");
+    expect_all(least, 2, "the minimum of 2 and 3");
     expect_all(product, 6, "2 * 3");
   });
 }
@@ -114,9 +114,9 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reducible_types_reduce, required, false, 
         const auto host = x.to(c10::kCPU);
         expect_all(c10::isComplexType(type) ? at::real(host) : host, 3, what);
       } catch (const Error& error) {
-        fail(what + " is declared but rejected: " + error.what());
+        fail(what + " is declared as supported but rejected: " + error.what());
       } catch (const c10::Error& error) {
-        fail(what + " is declared but rejected: " + error.what_without_backtrace());
+        fail(what + " is declared as supported but rejected: " + error.what_without_backtrace());
       }
     }
   });
@@ -172,7 +172,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, reduce_scatter_gives_each_rank_its_part, 
     std::vector<Tensors> inputs{{rank.tensor(1 + rank.number), rank.tensor(100 + rank.number)}};
     rank.group->reduce_scatter(outputs, inputs)->wait();
     expect_all(outputs[0], rank.number == 0 ? 3 : 201,
-               "the sum of part " + std::to_string(rank.number));
+               "the sum of chunk " + std::to_string(rank.number));
   });
 }
 
@@ -213,7 +213,7 @@ ANYACCEL_CONFORMANCE_CASE(collectives, work_before_and_after_is_in_stream_order,
     x.fill_(rank.number + 1);
     all_reduce(rank, x);
     y.copy_(x);
-    expect_all(y, 3, "a sum of values computed just before");
+    expect_all(y, 3, "the sum of values computed immediately before");
   });
 }
 

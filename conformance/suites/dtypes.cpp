@@ -107,7 +107,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, storable_types_store, required) {
       expect_stored(accelerator, type);
     } catch (const c10::Error& error) {
       fail("storing " + name_of(type) +
-           " is declared but rejected: " + error.what_without_backtrace());
+           " is declared as supported but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -116,12 +116,12 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, computable_types_compute, required) {
   for (const auto& [type, support] : accelerator.dtype_table()) {
     if (!support.computable) continue;
     expect(complex_or_float_or_int(type),
-           name_of(type) + " is declared computable but has no arithmetic");
+           name_of(type) + " is declared computable but is not an arithmetic type");
     try {
       expect_computed(accelerator, type);
     } catch (const c10::Error& error) {
       fail("computing in " + name_of(type) +
-           " is declared but rejected: " + error.what_without_backtrace());
+           " is declared as supported but rejected: " + error.what_without_backtrace());
     }
   }
 }
@@ -169,7 +169,7 @@ ANYACCEL_CONFORMANCE_CASE(dtypes, factories_make_the_type_they_name, required) {
   const auto check = [&](ScalarType type, const std::function<at::Tensor()>& make) {
     if (!accelerator.dtype_support(type).storable) return;
     const auto tensor = make();
-    expect_equal(tensor.scalar_type(), type, "the type of a factory's tensor");
+    expect_equal(tensor.scalar_type(), type, "the dtype of a factory's tensor");
     expect(accelerator.on_accelerator(tensor),
            "the tensor made by the factory of " + name_of(type) + " is not on the accelerator");
     expect(tensor.dim() == 1 && tensor.numel() == 2 && values(tensor) == std::vector<double>{1, 2},

@@ -47,7 +47,7 @@ ANYACCEL_CONFORMANCE_CASE(errors, messages_say_what_was_wanted, required) {
   } catch (const Error& error) {
     const std::string text = error.what();
     expect(text.find("; got ") != std::string::npos && text.find("want ") != std::string::npos,
-           "the message has no `got X, want Y`: " + text);
+           "the message lacks `got X, want Y`: " + text);
   }
 }
 

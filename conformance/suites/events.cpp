@@ -39,7 +39,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_is_pending_while_work_runs, required) {
   // If the host was delayed, the work may have finished already. In that case, the stream is idle
   // too.
   expect(!done || stream_done, "query() of an event is true while the work before it runs");
-  if (stream_done) skip("the work finished before it could be checked");
+  if (stream_done) skip("the work finished before the event could be checked");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_orders_streams, required) {
@@ -90,7 +90,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, record_event_records_on_its_stream, required)
   const auto event = stream.record_event(true);
   event.synchronize();
   expect(event.query(), "query() of an event made by Stream::record_event() is false");
-  expect_equal(event.elapsed_time(event), 0.0, "its elapsed_time() to itself");
+  expect_equal(event.elapsed_time(event), 0.0,
+               "elapsed_time() of an event of Stream::record_event() to itself");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, event_can_be_recorded_again, required) {
@@ -104,7 +105,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, event_can_be_recorded_again, required) {
   first_event.record();
   first_event.synchronize();
   expect(second.elapsed_time(first_event) > 0,
-         "recording an event again does not move it; got " +
+         "elapsed_time() to an event that was recorded again is not positive; got " +
              std::to_string(second.elapsed_time(first_event)) + " ms");
 }
 

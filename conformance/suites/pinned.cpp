@@ -15,7 +15,7 @@ bool pins(const Accelerator& accelerator) {
 }
 
 void need_pinning(const Accelerator& accelerator) {
-  if (!pins(accelerator)) skip("host memory needs no pinning");
+  if (!pins(accelerator)) skip("host memory does not need pinning");
 }
 
 /// Page-aligned memory that the case owns.
@@ -47,7 +47,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, pinned_tensor_is_pinned, required) {
 }
 
 ANYACCEL_CONFORMANCE_CASE(pinned, where_nothing_needs_pinning_the_tensor_stays, required) {
-  if (pins(accelerator)) skip("it pins host memory");
+  if (pins(accelerator)) skip("the accelerator pins host memory");
   const auto plain = host_sequence(10);
   expect(accelerator.pin_memory(plain).is_same(plain),
          "pin_memory() copies although nothing needs pinning");
@@ -206,7 +206,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, nothing_cannot_be_registered, required) {
 
 ANYACCEL_CONFORMANCE_CASE(pinned, registered_memory_is_pinned, recommended) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it cannot register host memory");
+  if (!registered(accelerator, pages)) skip("the accelerator cannot register host memory");
   const bool pinned = accelerator.is_pinned(pages.tensor());
   accelerator.unregister_host_memory(pages.memory.get());
   expect(pinned, "register_host_memory() returned true, but is_pinned() is false");
@@ -214,7 +214,7 @@ ANYACCEL_CONFORMANCE_CASE(pinned, registered_memory_is_pinned, recommended) {
 
 ANYACCEL_CONFORMANCE_CASE(pinned, memory_can_be_unregistered, required) {
   const Pages pages;
-  if (!registered(accelerator, pages)) skip("it cannot register host memory");
+  if (!registered(accelerator, pages)) skip("the accelerator cannot register host memory");
   accelerator.unregister_host_memory(pages.memory.get());
   expect(!accelerator.is_pinned(pages.tensor()),
          "is_pinned() is true after unregister_host_memory()");

@@ -33,7 +33,8 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
   accelerator.manual_seed(7);
   const auto a = drawn(accelerator), b = drawn(accelerator);
   accelerator.manual_seed(7);
-  expect(drawn(accelerator) == a && drawn(accelerator) == b, "the same seed gives other numbers");
+  expect(drawn(accelerator) == a && drawn(accelerator) == b,
+         "the same seed gives different numbers");
   expect(a != b, "two draws give the same numbers");
   accelerator.manual_seed(8);
   expect(drawn(accelerator) != a, "another seed gives the same numbers");
@@ -85,7 +86,7 @@ ANYACCEL_CONFORMANCE_CASE(random, offset_restores_the_sequence, recommended) {
   try {
     offset = generator.get_offset();
   } catch (const c10::Error& error) {
-    skip(std::string("its generator has no offset: ") + error.what_without_backtrace());
+    skip(std::string("the generator has no offset: ") + error.what_without_backtrace());
   }
   const auto wanted = drawn(accelerator);
   generator.set_offset(offset);

@@ -120,14 +120,14 @@ ANYACCEL_CONFORMANCE_CASE(streams, each_device_has_its_own_current_stream, requi
   {
     const auto guard = accelerator.stream(new_stream(accelerator, 1));
     expect(accelerator.current_stream(0) == first_before,
-           "a stream of device 1 changes device 0's current stream");
+           "setting a stream of device 1 changes device 0's current stream");
   }
   const DeviceScope scope(accelerator);
   const auto side = new_stream(accelerator, 0);
   const auto guard = accelerator.stream(side);
   const auto inner = accelerator.stream(new_stream(accelerator, 1));
   expect(accelerator.current_stream(0) == side,
-         "a stream of device 1 replaces the side stream current on device 0");
+         "setting a stream of device 1 replaces device 0's side stream");
 }
 
 ANYACCEL_CONFORMANCE_CASE(streams, priorities_are_accepted, optional) {
@@ -197,7 +197,7 @@ ANYACCEL_CONFORMANCE_CASE(streams, wait_stream_orders_streams, required) {
 
 ANYACCEL_CONFORMANCE_CASE(streams, dependencies_are_resolved_where_claimed, required) {
   need_asynchronous(accelerator);
-  if (!accelerator.resolves_data_dependency()) skip("streams need explicit waits");
+  if (!accelerator.resolves_data_dependency()) skip("streams require explicit waits");
   if (standing_in()) skip(kNotImitated);
   const double got = copied_in_another_stream(accelerator, [](const Stream&, const Stream&) {});
   expect_equal(

@@ -105,7 +105,7 @@ void need_devices(const Accelerator& accelerator, int count) {
 
 void need_indexed_names(const Accelerator& accelerator) {
   if (!accelerator.backend().traits().indexed_names)
-    skip("its devices have no index of their own in torch");
+    skip("torch does not distinguish the devices by index");
 }
 
 void need_separate_devices(const Accelerator& accelerator, int count) {
@@ -114,11 +114,11 @@ void need_separate_devices(const Accelerator& accelerator, int count) {
 }
 
 void need_asynchronous(const Accelerator& accelerator) {
-  if (accelerator.is_synchronized_device()) skip("work is done when the call returns");
+  if (accelerator.is_synchronized_device()) skip("the accelerator is synchronous");
 }
 
 void need_own_memory(const Accelerator& accelerator) {
-  if (on_host(accelerator)) skip("its memory is host memory");
+  if (on_host(accelerator)) skip("the accelerator uses host memory");
 }
 
 std::int64_t allocated(const Accelerator& accelerator, std::optional<DeviceIndex> index) {

@@ -35,7 +35,7 @@ bool on_host(const Accelerator& accelerator);
 bool standing_in();
 /// Skip reason of cases that check guarantees of real hardware.
 inline constexpr const char* kNotImitated =
-    "the simulated device does not imitate this guarantee of the hardware";
+    "the simulated device does not emulate this guarantee of the hardware";
 
 /// These functions skip the case if the condition in their name does not hold.
 void need_devices(const Accelerator& accelerator, int count);

@@ -78,7 +78,7 @@ class Mutant final : public sdk::Backend {
   }
   DtypeSupport dtype_support(DeviceIndex index, c10::ScalarType dtype) const override {
     if (is("dtype_support_fails_after_fork") && ::getpid() != pid_)
-      throw std::runtime_error("the device cannot be asked in a forked child");
+      throw std::runtime_error("the device cannot be queried in a forked child");
     auto support = inner_.dtype_support(index, dtype);
     if (is("claims_every_dtype")) return {true, true, true, true};
     if (is("claims_storage")) support.storable = true;
@@ -151,7 +151,7 @@ class Mutant final : public sdk::Backend {
     return stats;
   }
   MemoryInfo memory_info(DeviceIndex index) const override {
-    if (is("untyped_refusal")) throw std::runtime_error("this device does not say");
+    if (is("untyped_refusal")) throw std::runtime_error("this device does not report its memory");
     const auto info = inner_.memory_info(index);
     if (is("total_memory_zero")) return {info.free, 0};
     if (is("free_above_total")) return {info.total + 1, info.total};
@@ -165,7 +165,7 @@ class Mutant final : public sdk::Backend {
         inner_.reset_peak_memory_stats(other);
   }
   void empty_cache() override {
-    if (is("empty_cache_throws")) fail_unsupported("empty_cache", "giving memory back");
+    if (is("empty_cache_throws")) fail_unsupported("empty_cache", "releasing cached memory");
     if (!is("empty_cache_keeps")) inner_.empty_cache();
   }
   c10::Allocator* host_allocator() const override {
@@ -209,8 +209,7 @@ class Mutant final : public sdk::Backend {
   void range_push(const std::string& message, const std::string& domain,
                   const std::string& category) override {
     if (is("trait_nvtx_domain_lies") && !domain.empty())
-      throw Error(ErrorCode::invalid_argument, "range_push",
-                  {.what = "ranges have no domains here"});
+      throw Error(ErrorCode::invalid_argument, "range_push", {.what = "domains are not supported"});
     ++open_ranges_;
     ++ranges_of_all_threads_;
     if (!is("range_lost")) inner_.range_push(message, domain, category);
@@ -288,8 +287,7 @@ std::shared_ptr<sdk::Backend> make_mutant() {
   const auto defect = variable("MUTANT", "");
   const auto known = mutant_defects();
   if (!defect.empty() && std::find(known.begin(), known.end(), defect) == known.end())
-    throw Error(ErrorCode::invalid_argument, "mutant",
-                {.what = "there is no such defect", .got = defect});
+    throw Error(ErrorCode::invalid_argument, "mutant", {.what = "unknown defect", .got = defect});
   set_accelerator(variable("MUTANT_OF", "cpu"));
   // Accelerators are never destroyed, so the reference remains valid.
   auto& inner = get_accelerator().backend();

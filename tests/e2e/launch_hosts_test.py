@@ -68,7 +68,7 @@ class OverHosts(Jobs):
         for hostfile in self.reduce_over:
             result = self.launch(f"{BIN}/all_reduce_job", hostfile)
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ results right, ")
+            self.assertRegex(result.stdout, "(?m)^all_reduce ok: 4 ranks on cpu, [0-9]+ correct results, ")
             self.assert_nothing_left()
 
     # Fails if two hosts compute different losses than one rank.

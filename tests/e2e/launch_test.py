@@ -290,7 +290,7 @@ class Launch(LaunchCase):
             # oneCCL, if installed, would print a message about CCL_LOG_LEVEL to the output.
             result = self.run_line(f"anyaccel launch -q --oversubscribe --num_accelerators {ranks} all_reduce_job", ANYACCEL_CCL="off")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ results right, shared memory: [^\n]+\n$")
+            self.assertRegex(result.stdout, f"^all_reduce ok: {ranks} ranks on cpu, [0-9]+ correct results, shared memory: [^\n]+\n$")
 
     # Fails if ranks do not run on the planned cores.
     def test_binding(self):

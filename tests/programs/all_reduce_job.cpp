@@ -73,7 +73,7 @@ int main(int argc, char** argv) try {
   const auto memory = group.shared_memory_reason();
   if (group.rank() == 0 && all.item<double>() == 0)
     std::cout << "all_reduce ok: " << group.size() << " ranks on " << accelerator.name() << ", "
-              << checks << " results right, shared memory: " << (memory.empty() ? "yes" : memory)
+              << checks << " correct results, shared memory: " << (memory.empty() ? "yes" : memory)
               << std::endl;
   group.barrier();
   return all.item<double>() == 0 ? 0 : 1;
