@@ -79,16 +79,16 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "desc_act": False, 
 # points, whether the order of inputs is permuted, whether the weights remain integers)
 KINDS = {
     "gptq": (gptq, GPTQ, 4, 32, True, 1, False, True),
-    "gptq zeros": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
+    "gptq asymmetric": (gptq, dict(GPTQ, sym=False), 4, 32, False, 1, False, True),
     "gptq v2": (gptq, dict(GPTQ, sym=False, checkpoint_format="gptq_v2"), 4, 32, False, 0, False, True),
-    "gptq order": (gptq, dict(GPTQ, desc_act=True), 4, 32, False, 1, True, False),
-    "gptq 8": (gptq, dict(GPTQ, bits=8), 8, 32, True, 1, False, True),
-    "gptq 8 zeros": (gptq, dict(GPTQ, bits=8, sym=False), 8, 32, False, 1, False, False),
-    "gptq narrow group": (gptq, dict(GPTQ, group_size=16), 4, 16, True, 1, False, False),
+    "gptq act order": (gptq, dict(GPTQ, desc_act=True), 4, 32, False, 1, True, False),
+    "gptq 8 bits": (gptq, dict(GPTQ, bits=8), 8, 32, True, 1, False, True),
+    "gptq 8 bits asymmetric": (gptq, dict(GPTQ, bits=8, sym=False), 8, 32, False, 1, False, False),
+    "gptq small group": (gptq, dict(GPTQ, group_size=16), 4, 16, True, 1, False, False),
     "awq": (awq, {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemm", "zero_point": True}, 4, 32, False, 0, False, True),
-    "packed 4": (packed, compressed("pack-quantized", 4), 4, 32, True, 0, False, True),
-    "packed 4 zeros": (packed, compressed("pack-quantized", 4), 4, 32, False, 0, False, True),
-    "packed 8": (packed, compressed("pack-quantized", 8), 8, 0, True, 0, False, True),
+    "packed 4 bits": (packed, compressed("pack-quantized", 4), 4, 32, True, 0, False, True),
+    "packed 4 bits asymmetric": (packed, compressed("pack-quantized", 4), 4, 32, False, 0, False, True),
+    "packed 8 bits": (packed, compressed("pack-quantized", 8), 8, 0, True, 0, False, True),
     "int8": (plain_int8, compressed("int-quantized", 8), 8, 0, True, 0, False, True),
 }
 
@@ -158,7 +158,7 @@ class StoredIntegers(unittest.TestCase):
 
     def test_sim(self):
         # Fails if integers are unpacked only on the host.
-        plain, stored = self.write("gptq zeros")
+        plain, stored = self.write("gptq asymmetric")
         self.near(self.logits(stored, LONG, "ANYACCEL_ACCELERATOR=sim"), self.logits(plain, LONG))
 
     def check_ranks(self, kind, ranks):
@@ -194,12 +194,12 @@ class StoredIntegers(unittest.TestCase):
     def test_ranks_with_uneven_shards(self):
         # Fails if a shard that starts within a group, such as the 16 inputs of one head, remains
         # integers, or if other shards do not.
-        told = self.check_ranks("gptq zeros", 3)
+        told = self.check_ranks("gptq asymmetric", 3)
         self.assertEqual((told["self_attn.o"], told["mlp.down"]), ([0, 0, 4], [4, 4, 4]))
 
     def test_ranks_with_permuted_inputs(self):
         # Fails if inputs in permuted order are split as if they were adjacent.
-        self.assertEqual(self.check_ranks("gptq order", 2)["mlp.down"], [0, 0])
+        self.assertEqual(self.check_ranks("gptq act order", 2)["mlp.down"], [0, 0])
 
     def refused(self, folder, *words, status=1, more=""):
         done = self.run_program(f"anyaccel generate --model {folder} --prompt-ids '1 2' -n 1 {more}")

@@ -4,7 +4,7 @@
 
 namespace anyaccel::sim_bugs {
 
-SIM_BUG(weights_not_there_yet, "unordered_streams", "aten::mm", "float32 [64, 64]") {
+SIM_BUG(weights_used_too_early, "unordered_streams", "aten::mm", "float32 [64, 64]") {
   auto& accelerator = get_accelerator();
   const auto copies = accelerator.Stream();
   const auto main_stream = accelerator.current_stream();
