@@ -70,7 +70,8 @@ ANYACCEL_CONFORMANCE_CASE(streams, new_stream_is_on_its_device, required) {
   for (DeviceIndex i = 0; i < accelerator.device_count(); ++i) {
     const auto stream = new_stream(accelerator, i);
     expect_equal(stream.device_index(), i, "the device of Stream(" + std::to_string(i) + ")");
-    expect_equal(stream.unwrap().device_type(), accelerator.device_type(), "the device type of a new stream");
+    expect_equal(stream.unwrap().device_type(), accelerator.device_type(),
+                 "the device type of a new stream");
     expect_equal(accelerator.current_device(), before, "the current device after Stream()");
   }
 }
