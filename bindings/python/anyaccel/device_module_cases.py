@@ -72,7 +72,7 @@ def torch_finds_the_module():
 @case("required")
 def every_device_is_counted():
     _equal(_module().device_count(), get_accelerator().device_count(), "device_count()")
-    assert _module().is_available(), "is_available() is false although the accelerator was chosen"
+    assert _module().is_available(), "is_available() is false although the accelerator was selected"
 
 
 @case("required")
@@ -117,7 +117,7 @@ def fork_rng_restores_the_generators():
             _draw(index)
         second = _draw(index)
         torch.manual_seed(5)
-        assert torch.equal(first, _draw(index)), f"the seed does not decide what device {index} draws"
+        assert torch.equal(first, _draw(index)), f"the seed does not determine what device {index} draws"
         assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change what device {index} draws later"
         assert not torch.equal(*before), f"device {index} draws the same numbers twice"
 
@@ -218,11 +218,11 @@ def chosen_device_is_initialized():
 def autocast_types_compute():
     module = _module()
     if not hasattr(module, "get_amp_supported_dtype"):
-        raise Skip("torch asks only a renamed PrivateUse1")
+        raise Skip("torch queries this only for a renamed PrivateUse1")
     types = module.get_amp_supported_dtype()
     for dtype in (torch.float16, torch.bfloat16):
         computable = get_accelerator().dtype_support(dtype).computable
-        _equal(dtype in types, computable, f"whether get_amp_supported_dtype() has {dtype}")
+        _equal(dtype in types, computable, f"whether get_amp_supported_dtype() contains {dtype}")
 
 
 @case("required")
