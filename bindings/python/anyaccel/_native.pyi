@@ -200,7 +200,7 @@ class OpBuilder:
 def get_accelerator() -> Accelerator:
     """Return the accelerator of this process.
 
-    The first call selects it by DS_ACCELERATOR or by probing.
+    The first call selects the accelerator that DS_ACCELERATOR names, or probes the backends.
     """
 
 def registered_backends() -> list[str]:

@@ -143,7 +143,7 @@ class Backend:
         self._below.empty_cache()
 
     def host_allocator(self) -> HostAllocator | None:
-        """Return the allocator of host memory that the device reads fast.
+        """Return the allocator of host memory that the device can read directly.
 
         It is None if host memory needs no pinning, the result of `super()`, or an object with
         allocate(num_bytes), which returns an address (0 or None: out of memory), and free(address).
@@ -284,6 +284,6 @@ def _register_broken(point, error):
 
 
 _native.add_backend_finder(load_entry_points)
-# After this, C++ no longer calls Python; the backends below answer instead. Registered early, so
-# that it runs late.
+# After this handler, C++ no longer calls Python; the backends below answer instead. It is
+# registered early, so that it runs late.
 atexit.register(_native.python_ends)

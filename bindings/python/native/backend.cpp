@@ -235,7 +235,7 @@ void register_python_backend(const py::dict& traits, const std::string& base,
                              const py::object& make, const py::object& probe) {
   BackendEntry entry;
   if (!base.empty()) {
-    const py::gil_scoped_release release;  // finders may take it
+    const py::gil_scoped_release release;  // backend finders may need the GIL
     entry = registered_backend(base);
   }
   const auto given = base.empty() ? sdk::Traits{.class_name = {}} : entry.traits;

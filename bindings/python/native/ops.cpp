@@ -133,7 +133,7 @@ struct Entry {
   Make make;
 };
 
-// If a signature differs from the op's, typed() throws when the op is requested.
+// If a signature differs from the op's, typed() throws when the op is looked up.
 constexpr std::array entries = {
     Entry{"adam_update", &Quick<void(Int, Int, double, double, double, double, double, bool, One,
                                      One, One, One)>::make},

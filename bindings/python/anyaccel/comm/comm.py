@@ -36,8 +36,9 @@ def _like(function, **renamed):
 
 
 def _newer(name, before):
-    """Return a torch function by its new name, or by the name in older versions, which newer
-    ones deprecate."""
+    """Return a torch function by its new name, or by its old name, which newer versions deprecate,
+    if torch lacks the new one.
+    """
     return getattr(distributed, name, None) or getattr(distributed, before)
 
 

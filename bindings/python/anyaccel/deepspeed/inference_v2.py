@@ -60,7 +60,7 @@ class _WithoutPinning(types.ModuleType):
 
 
 class _ByName:
-    """The accelerator with a current_device() that returns torch's name for the device."""
+    """The accelerator, except that current_device() returns torch's name for the device."""
 
     def __init__(self, accelerator):
         self._accelerator = accelerator

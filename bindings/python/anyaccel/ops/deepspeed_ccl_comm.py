@@ -17,7 +17,7 @@ from ..errors import Error
 from ._bind import Ops
 from ._errors import telling
 
-_TIMEOUT = 1800.0  # seconds, as torch.distributed's
+_TIMEOUT = 1800.0  # seconds, the default of torch.distributed
 _ops = Ops("CCLCommBuilder")
 _telling = telling(lambda message: _ops.ccl_comm_error_code(message))
 _world = []  # all ranks, after initialize()
@@ -41,7 +41,7 @@ def _address(first):
 def get_kvs_addr(rank):
     """Return the address that rank 0 sends to the others, as bytes.
 
-    On other ranks, return as many zeros.
+    On other ranks, return zeros of the same length.
     """
     return _address(rank == 0)
 

@@ -129,7 +129,7 @@ class FP_Quantize(Quantizer):
         if scale is None:
             return input_q
         if input_q.numel() != self.orig_shape.numel():
-            raise ValueError(f"[FP_Quantize] codes and values differ in number; got {input_q.numel()}, want {self.orig_shape.numel()}")
+            raise ValueError(f"[FP_Quantize] wrong number of codes; got {input_q.numel()}, want {self.orig_shape.numel()}")
         return torch.cat([input_q.reshape(-1, self.group_size), scale], dim=-1).contiguous()
 
     def dequantize(self, input_q, fp_out=None, q_bits=8, q_mantisa_bits=3, scale=None):

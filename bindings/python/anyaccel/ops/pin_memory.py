@@ -12,8 +12,7 @@ from ._errors import telling
 _ops = Ops("PinMemoryBuilder")
 _telling = telling(lambda message: _ops.pin_memory_error_code(message))
 
-# Blocks from the accelerator's allocator by address, while their tensors live: size, and whether
-# the caller has freed them.
+# Blocks from the accelerator's allocator, by address. A block is removed when its tensor is gone.
 _given = {}
 
 

@@ -53,8 +53,9 @@ def dequantize_int4_to_half_experimental(data_in, scale_buffer, min_val_buffer, 
 
 
 def dequantize_int8_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """Return the float16 numbers of 8-bit codes from 0 to 255; see
-    dequantize_int4_to_half_experimental()."""
+    """Return the float16 values of 8-bit codes from 0 to 255; see
+    dequantize_int4_to_half_experimental().
+    """
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 8)
 
 

@@ -27,8 +27,9 @@ def dequantize_int4_to_half_experimental(data_in: Tensor, scale_buffer: Tensor, 
     of the group, both float16."""
 
 def dequantize_int8_to_half_experimental(data_in: Tensor, scale_buffer: Tensor, min_val_buffer: Tensor, num_group: int, group_size: int) -> Tensor:
-    """Return the float16 numbers of 8-bit codes from 0 to 255; see
-    dequantize_int4_to_half_experimental()."""
+    """Return the float16 values of 8-bit codes from 0 to 255; see
+    dequantize_int4_to_half_experimental().
+    """
 
 def swizzle_quant(input_vals: Tensor, groups: int, num_bits: int, quant_type: int, pipeline_size: int, nodes: int,
                   devices_per_node: int) -> list[Tensor]:
