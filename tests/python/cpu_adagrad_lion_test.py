@@ -1,5 +1,5 @@
-"""CPUAdagrad and CPULion through their builders, called like DeepSpeed's Python does and compared
-with torch.
+"""CPUAdagrad and CPULion through their builders, called like DeepSpeed's Python code does and
+compared with torch.
 """
 
 import pytest
@@ -27,7 +27,7 @@ def tensors(n=1001, dtype=torch.float32, state=torch.float32, seed=0):
             torch.zeros(n, dtype=state)]
 
 
-# Fails if the formula differs from torch's Adagrad with L2 decay.
+# Fails if a step differs from torch's Adagrad with L2 decay.
 def test_adagrad_follows_torch():
     p, _, s = tensors()
     q = torch.nn.Parameter(p.clone())
@@ -41,7 +41,7 @@ def test_adagrad_follows_torch():
     torch.testing.assert_close(p, q.data, rtol=1e-5, atol=1e-6)
 
 
-# Fails if the values of a sparse gradient, as DeepSpeed's Python passes them, are rejected.
+# Fails if the value tensor of a sparse gradient, which DeepSpeed's Python code passes, is rejected.
 def test_adagrad_of_sparse_values():
     p, s = torch.randn(10, 4), torch.zeros(10, 4)
     g = torch.sparse_coo_tensor([[1, 7]], torch.ones(2, 4), (10, 4)).coalesce()
@@ -56,7 +56,7 @@ def lion_of_the_paper(p, g, m):
     return p * (1 - 1e-2 * 0.1) - 1e-2 * direction, 0.99 * m + 0.01 * g
 
 
-# Fails if the formula differs from the paper's.
+# Fails if a step differs from the formula in the paper on Lion.
 def test_lion_follows_the_paper():
     p, _, m = tensors()
     q, n = p.double(), m.double()
@@ -67,7 +67,8 @@ def test_lion_follows_the_paper():
     torch.testing.assert_close(p.double(), q, rtol=1e-5, atol=1e-6)
 
 
-# Fails if a combination of dtypes is missing, or a list is not updated like its tensors one by one.
+# Fails if a combination of dtypes is unsupported, or updating a list differs from updating its
+# tensors one by one.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
 def test_types_and_lists(dtype, own_state):
@@ -115,7 +116,7 @@ def test_wrong_numbers():
     assert all(torch.equal(a, b) for a, b in zip(given, tensors()))
 
 
-# Fails if autograd does not see that a step changed parameters and state in place.
+# Fails if autograd does not notice that a step changed parameters and state in place.
 def test_autograd_is_told():
     p, g, s = tensors()
     before = p._version, s._version
@@ -124,7 +125,7 @@ def test_autograd_is_told():
     assert (p._version, s._version) == (before[0] + 2, before[1] + 2)
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it.
 def test_opcheck():
     given = tensors(32)
     torch.library.opcheck(torch.ops.anyaccel.adagrad_update.default, (3, 1, 1e-2, 1e-10, 0.1, *given))
@@ -134,8 +135,8 @@ def test_opcheck():
     torch.library.opcheck(torch.ops.anyaccel.lion_update_list.default, (3, 1, 1e-2, 0.9, 0.99, 0.1, *lists))
 
 
-# Fails if autograd sees a change when a list is rejected. A backward pass would then reject tensors
-# that did not change.
+# Fails if a rejected list still counts as modified. A backward pass would then reject unchanged
+# tensors.
 def test_refused_lists_are_not_taken_as_changed():
     params, grads, states = ([torch.zeros(n) for n in sizes] for sizes in ((4, 4), (4, 4), (4, 5)))
     for call in (lambda: ADAGRAD.adagrad_update_list(3, 1, 1e-2, 1e-10, 0.1, params, grads, states),

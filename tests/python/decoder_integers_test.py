@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 
 
 def on_device(op):
-    """Return the op with its arguments moved to the device and its results to the host."""
+    """Return a function that moves the op's arguments to the device and its results to the host."""
     def call(*arguments):
         out = op(*(each.to(DEVICE) if isinstance(each, torch.Tensor) else each for each in arguments))
         return out.cpu() if isinstance(out, torch.Tensor) else tuple(each.cpu() for each in out)
@@ -51,14 +51,14 @@ def meant(weight, scales, zeros=None):
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_quantized_values_are_near(shape, bits, dtype):
-    # Fails if a value is not rounded to its nearest level or is misplaced, or a group has a wrong
-    # scale.
+    # Fails if a weight is not rounded to the nearest level or is stored in the wrong place, or a
+    # scale is wrong.
     outputs, inputs, group = shape
     weight = drawn(outputs, inputs, dtype=dtype)
     made, scales = quantize(weight, bits, group)
     assert made.dtype == (torch.int8 if bits == 8 else torch.uint8) and scales.shape == (outputs, inputs // group)
     off = (meant(made, scales) - weight.double()).view(outputs, inputs // group, group)
-    # int4 may clip a group's greatest value if the other values gain more.
+    # int4 may clip a group's largest value if that reduces the error of the others.
     if bits == 8:
         assert (off.abs() <= scales.abs().double()[..., None] * 0.5001).all()
     else:
@@ -72,7 +72,7 @@ def test_quantized_values_are_near(shape, bits, dtype):
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_rows_are_widened(shape, kind, dtype):
-    # Fails if the wrong rows are read, or a format is misread.
+    # Fails if the wrong rows are read, or a weight format is misinterpreted.
     outputs, inputs, group = shape
     made, scales = quantize(drawn(outputs, inputs), 8 if kind == "int8" else 4, group)
     zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
@@ -85,7 +85,7 @@ def test_rows_are_widened(shape, kind, dtype):
 @pytest.mark.parametrize("kind", ["int8", "int4", "int4 zeros", "float", "bfloat16"])
 @pytest.mark.parametrize("rows", [0, 1, 3, 16, 37])
 def test_products(rows, kind, dtype):
-    # Fails if rows, outputs or the bias are mixed up, or threads skip outputs.
+    # Fails if rows, outputs or biases are swapped, or threads skip outputs.
     for outputs, inputs, group in SHAPES:
         weight, x, bias = drawn(outputs, inputs), drawn(rows, inputs, dtype=dtype, seed=2), drawn(outputs, seed=3)
         scales = zeros = None
@@ -105,7 +105,7 @@ def test_products(rows, kind, dtype):
 
 
 def test_rows_have_the_same_bits_alone():
-    # Fails if a row's sums depend on its neighbors.
+    # Fails if a row's result depends on the other rows.
     weight, scales = quantize(drawn(130, 384), 4, 128)
     x = drawn(2, 9, 384)
     together = linear(x, weight, scales)
@@ -151,7 +151,7 @@ def test_refusals():
 
 
 def test_sums_of_nothing():
-    # Fails if a product without inputs returns uninitialized memory.
+    # Fails if a product with zero inputs returns uninitialized memory.
     for rows in (1, 40):
         junk = [torch.full((rows, 33), 7.0, device=DEVICE) for _ in range(8)]
         del junk
@@ -160,7 +160,7 @@ def test_sums_of_nothing():
 
 
 def test_schemas():
-    # Fails if a schema is wrong about mutations, or a meta kernel returns a different shape.
+    # Fails if a schema declares wrong mutations, or a meta kernel returns a different shape.
     made, scales = quantize(drawn(6, 64), 4, 32)
     tests = ("test_schema", "test_faketensor")
     torch.library.opcheck(torch.ops.anyaccel.inference_quantize.default, (drawn(6, 64, dtype=torch.bfloat16), 8, 32), test_utils=tests)

@@ -77,7 +77,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if name in ALIASES:
             return importlib.machinery.ModuleSpec(fullname, _Loader(ALIASES[name]))
         if name.split(".")[0] in ENGINE or name in OTHERS:
-            raise ModuleNotFoundError(hint(name))  # with `name`, `from anyaccel import runtime` would hide it
+            # `from anyaccel import runtime` would swallow an error that has the argument `name`.
+            raise ModuleNotFoundError(hint(name))
         return None
 
 
