@@ -63,7 +63,8 @@ def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
     """Fails if a buffer is freed while a write uses it, or wait() holds the GIL."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     for i in range(4):
-        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))  # the handle holds the only reference
+        # The handle holds the only reference.
+        handle.async_pwrite(numbers(2_000_000), str(tmp_path / str(i)))
     with counting() as counted:
         start = counted()
         assert handle.wait() == 4

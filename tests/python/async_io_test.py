@@ -38,7 +38,8 @@ def test_every_way_of_deepspeed(path):
     assert handle.async_pwrite(x, path) == 0 and handle.pwrite(x, path + "2", False, True) == 0
     assert handle.wait() == 2
     assert handle.async_pread(y, path) == 0
-    assert handle.sync_pread(torch.empty(10), path) == 2  # the result also counts the earlier transfer
+    # The result also counts the earlier transfer.
+    assert handle.sync_pread(torch.empty(10), path) == 2
     assert torch.equal(x, y) and handle.wait() == 0
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 

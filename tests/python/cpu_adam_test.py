@@ -59,7 +59,8 @@ class Optimizer(torch.optim.Optimizer):
 def test_training_follows_torch(adamw):
     torch.manual_seed(0)
     before = torch.get_num_threads()
-    torch.set_num_threads(1)  # other tests run in parallel, so waiting threads would take their CPU time
+    # Other tests run in parallel, so waiting threads would take their CPU time.
+    torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(16, 37), torch.nn.GELU(), torch.nn.Linear(37, 3))
     other = copy.deepcopy(model)
     ours = Optimizer(model.parameters(), adamw)

@@ -1,5 +1,5 @@
-"""The conformance kit's suite `device_module`: the modules that AnyAccel registers pass, and each
-planted defect fails its case.
+"""The conformance kit's suite `device_module`: the modules that AnyAccel registers pass it, and
+each injected defect fails its case.
 """
 
 import json
@@ -29,8 +29,7 @@ sys.exit(conformance.main(["--backend", {backend!r}, "--case", {cases!r}, "--jso
     return {case["name"]: (case["outcome"], case["message"]) for case in json.loads(done.stdout)["cases"]}
 
 
-# Fails if a module's answers are wrong, which would change gradients, random numbers, the current
-# device or stream.
+# Fails if a module that AnyAccel registers fails a case of the suite.
 @pytest.mark.parametrize("kind", KINDS)
 def test_modules_pass_the_suite(kind):
     results = judge(kind, "device_module.*")
@@ -39,7 +38,7 @@ def test_modules_pass_the_suite(kind):
     assert len([result for result in results.values() if result[0] == "skipped"]) <= 1
 
 
-# Code that plants the defect of a row in mutants.md; it can use `module` and `accelerator`.
+# Code that injects the defect of a row in mutants.md. It can use `module` and `accelerator`.
 SPOILERS = {
     "module_without_initialized": "del module._initialized",
     "module_never_initialized": "module.is_initialized = lambda: False",
@@ -72,7 +71,7 @@ module.device.__enter__ = enter""",
     "module_counts_one_device": "module.device_count = lambda: 1",
 }
 
-# Variables that a defect needs to show.
+# Environment variables that some defects need to have an effect.
 VARIABLES = {"module_autocasts_to_anything": {"SIM_DTYPES": "float32,int64,uint8"}}
 
 
@@ -83,12 +82,12 @@ def listed_mutants():
             yield cells[1], cells[4]
 
 
-# Fails if the list and the planted defects differ.
+# Fails if mutants.md and the injected defects differ.
 def test_mutants_are_listed():
     assert sorted(SPOILERS) == sorted(name for name, _ in listed_mutants())
 
 
-# Fails if the suite misses a planted defect.
+# Fails if the suite misses an injected defect.
 @pytest.mark.parametrize(("mutant", "case"), [*listed_mutants()])
 def test_mutant_is_found(mutant, case):
     spoil = "\n".join("    " + line for line in SPOILERS[mutant].strip().splitlines())

@@ -1,5 +1,5 @@
-"""The functions for small float formats, called like DeepSpeed's Python does and compared with
-plain torch. DS_ACCELERATOR selects the accelerator.
+"""The functions for small floating-point formats, called like DeepSpeed's Python code does and
+compared with plain torch. DS_ACCELERATOR selects the accelerator.
 """
 
 import math
@@ -14,8 +14,8 @@ torch.set_num_threads(2)
 F = accelerator.create_op_builder("FPQuantizerBuilder").load()
 DEVICE = accelerator.current_device_name()
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-# (q_bits, q_mantisa_bits as DeepSpeed's Python passes them, the format's mantissa bits, its
-# greatest value). For 12 bits, DeepSpeed passes 4, but the format has 7.
+# (q_bits, q_mantisa_bits as DeepSpeed's Python code passes it, the format's mantissa bits, its
+# largest value). For 12 bits, DeepSpeed passes 4, but the format has 7.
 FORMATS = {"e4m3": (8, 3, 3, 480.0), "e5m2": (8, 2, 2, 114688.0), "e4m7": (12, 4, 7, 510.0), "e3m2": (6, 2, 2, 28.0), "e2m1": (4, 1, 1, 6.0)}
 SHAPES = [((8, 64), 64), ((3, 5, 16), 8), ((1, 512), 512), ((40, 1000), 200), ((7, 24), 8), ((300, 1024), 512), ((2, 9), 18 * 8)]
 
@@ -43,7 +43,9 @@ def read(rows, shape, group, name, dtype=torch.float32):
 
 
 def codes_and_steps(rows, group, name):
-    """Decode rows: codes, stored from the lowest bit upwards, and the float32 step after them."""
+    """Return the codes and scales in rows: codes are stored from the lowest bit upwards, followed
+    by the float32 scale.
+    """
     bits = FORMATS[name][0]
     rows = rows.cpu()
     each = rows[:, :-4, None].int().bitwise_right_shift(torch.arange(8)).bitwise_and(1).flatten(1).view(rows.shape[0], group, bits)
@@ -51,7 +53,7 @@ def codes_and_steps(rows, group, name):
 
 
 def numbers(name):
-    """Return the absolute values of the codes."""
+    """Return the absolute values of all codes."""
     bits, _, mantissa, _ = FORMATS[name]
     code = torch.arange(2**(bits - 1))
     exponent, fraction = code >> mantissa, (code & (2**mantissa - 1)).double() / 2**mantissa
@@ -60,8 +62,8 @@ def numbers(name):
 
 
 def plain(x, group, name):
-    """Return codes and steps by definition. Values round to nearest, with ties away from 0, but to
-    even below the least normal number.
+    """Return codes and scales by definition. Rounding is to nearest, with ties away from zero; ties
+    of subnormal values go to even.
     """
     bits, _, mantissa, greatest = FORMATS[name]
     x = x.float().reshape(-1, group)
@@ -74,7 +76,7 @@ def plain(x, group, name):
     return codes - to_even.long() | (y.signbit().long() << (bits - 1)), most / greatest
 
 
-# Fails if a code or a step differs from the format's definition, or is misplaced.
+# Fails if a code or a scale differs from the format's definition, or is stored in the wrong place.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("shape, group", SHAPES, ids=str)
@@ -95,7 +97,7 @@ def test_codes_and_values(shape, group, name, dtype):
     assert (off <= x.float().abs() * 2.0**-(mantissa + 1) * 1.001 + x.float().abs().max() * 2.0**-(2**(bits - mantissa - 1) - 2 + mantissa)).all()
 
 
-# Fails if 8-bit codes represent different finite values than torch's own types.
+# Fails if a finite 8-bit code has a different value than in torch's own float8 types.
 @pytest.mark.parametrize("name, dtype", [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
 def test_codes_are_torchs(name, dtype):
     rows = torch.cat([torch.arange(256, dtype=torch.uint8), torch.tensor([1.0]).view(torch.uint8)])[None].to(DEVICE)
@@ -104,8 +106,8 @@ def test_codes_are_torchs(name, dtype):
     assert finite.sum() == {"e4m3": 254, "e5m2": 248}[name] and torch.equal(ours[finite], theirs[finite])
 
 
-# Fails if zeros do not stay zeros (DeepSpeed's kernels change them), or values near 0 are raised to
-# the least normal number.
+# Fails if zeros are not preserved (DeepSpeed's kernels change them), or values near 0 are rounded
+# up to the smallest normal number.
 @pytest.mark.parametrize("name", FORMATS)
 def test_zeros_and_what_is_near(name):
     x = torch.zeros(2, 24)
@@ -114,7 +116,7 @@ def test_zeros_and_what_is_near(name):
     assert read(quantized(x, 24, name), x.shape, 24, name)[1, 1:].abs().max() == 0
 
 
-# Fails if an overflow in one group is lost, or spreads to another group.
+# Fails if NaN or infinity in a group does not make that group NaN, or affects other groups.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
 def test_what_is_no_number(name, dtype):
@@ -125,8 +127,8 @@ def test_what_is_no_number(name, dtype):
         assert found[2].isnan().all() and not found[[0, 1, 3, 4]].isnan().any()
 
 
-# Fails if the probabilities of rounding up and down do not match the distances, or
-# torch.manual_seed() does not reproduce them.
+# Fails if the average of the rounded values is biased, or torch.manual_seed() does not reproduce
+# the rounding.
 @pytest.mark.parametrize("name", FORMATS)
 def test_stochastic_rounding(name):
     x = torch.full((64, 512), 0.3173)
@@ -139,7 +141,8 @@ def test_stochastic_rounding(name):
     values = read(found[0].to(DEVICE), x.shape, 512, name)[:, 1:]
     assert values.unique().numel() == 2 and values.min() < 0.3173 < values.max()
     assert values.mean() == pytest.approx(0.3173, abs=4 * float(values.max() - values.min()) / values.numel()**0.5)
-    assert (values == values.min()).float().mean(0).std() > 0  # not the same places in each group
+    # Not the same positions in each group.
+    assert (values == values.min()).float().mean(0).std() > 0
 
 
 # Fails if elements are read or written in memory order instead of the tensor's order.
@@ -167,7 +170,7 @@ def test_empty():
                                mantissa, bits - mantissa - 1)
 
 
-# Fails if the wrong parts are read, or only one index dtype is supported.
+# Fails if the wrong slices are read, or an index dtype is rejected.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("integer", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
@@ -182,8 +185,7 @@ def test_selective(name, integer, dtype):
     assert torch.equal(out.cpu(), every[indexes.long()])
 
 
-# Fails if steps are read from the beginning of the rows, as DeepSpeed's function does if the rows
-# are not cut.
+# Fails if scales are read from the beginning of full rows, as DeepSpeed's function does.
 @pytest.mark.parametrize("name", FORMATS)
 def test_scales(name):
     rows = quantized(drawn(12, 24), 24, name)
@@ -198,7 +200,7 @@ def test_scales(name):
 
 
 def test_threads_change_nothing():
-    # Fails if random numbers or rows depend on the number of threads.
+    # Fails if random numbers or codes depend on the number of threads.
     x = drawn(900, 512)
     found = []
     for threads in (1, 2):
@@ -235,7 +237,7 @@ BAD = {
 }
 
 
-# Fails if an invalid call accesses memory out of bounds or changes something, or its error does not
+# Fails if an invalid call changes a tensor or accesses memory out of bounds, or its error does not
 # name the cause.
 @pytest.mark.parametrize("name", BAD)
 def test_wrong_arguments(name):
@@ -245,7 +247,8 @@ def test_wrong_arguments(name):
     assert torch.equal(X, before) and ROWS.eq(0).all()
 
 
-# Fails if a schema hides a mutation, or meta kernels disagree with it, also with symbolic shapes.
+# Fails if a schema does not declare a mutation, or a meta kernel differs from it, also with
+# symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits, mantissa, _, _ in FORMATS.values():
@@ -256,7 +259,7 @@ def test_opcheck():
                               (X[:2].clone(), rows, torch.tensor([3, 0]), 16, mantissa, bits - mantissa - 1))
 
 
-# Fails if autograd does not notice that a saved tensor changed, and the backward pass uses the new
+# Fails if autograd misses a change to a saved tensor, so that the backward pass uses the new
 # values.
 def test_autograd_sees_the_change():
     x = torch.ones(16, requires_grad=True)
@@ -268,7 +271,7 @@ def test_autograd_sees_the_change():
 
 
 def test_names():
-    # Fails if the module or the builder lacks a name that DeepSpeed's have.
+    # Fails if the module or the builder lacks a name that DeepSpeed's has.
     builder = accelerator.get_op_builder("FPQuantizerBuilder")
     assert builder.NAME == "fp_quantizer" and builder().is_compatible()
     assert F.get_default_quant_dtype() is torch.uint8
