@@ -1,5 +1,5 @@
-"""The quantizer's functions, called like DeepSpeed's Python does and compared with plain torch.
-DS_ACCELERATOR selects the accelerator.
+"""The quantizer's functions, called like DeepSpeed's Python code does and compared with plain
+torch. DS_ACCELERATOR selects the accelerator.
 """
 
 import math
@@ -44,7 +44,7 @@ def plain_codes(x, groups, bits, kind):
 
 
 def unpacked(codes, bits):
-    """Unpack int4: the upper four bits of each byte come first."""
+    """Unpack int4 codes: the upper four bits of each byte come first."""
     if bits == 8:
         return codes.float()
     codes = codes.view(torch.uint8).int()
@@ -54,7 +54,8 @@ def unpacked(codes, bits):
 SHAPES = [((8, 64), 8), ((3, 5, 14), 5), ((1, 2), 1), ((6, 34), 17), ((2, 4096), 1), ((257, 96), 257), ((1000, 66), 3), ((70_000, 10), 2)]
 
 
-# Fails if a code, a scale or an offset differs from DeepSpeed's definition, or is misplaced.
+# Fails if a code, a scale or an offset differs from DeepSpeed's definition, or is stored in the
+# wrong place.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
@@ -73,14 +74,13 @@ def test_codes_and_values(shape, groups, bits, kind, dtype):
     for result, name in ((on_device(Q.dequantize, codes, params, groups, bits, kind), torch.float16),
                          (on_device(Q.dequantize, codes, params, groups, bits, kind, dtype=torch.bfloat16), torch.bfloat16)):
         assert result.dtype == name and torch.equal(result, wide.to(name))
-    # The error is at most half a step. It is at most a whole step for the greatest value, which has
-    # no code.
+    # The error is at most half a step, or a whole step for the largest value, which has no code.
     off = (wide - x.float()).abs().reshape(groups, -1)
     assert (off <= params[:, :1] * 1.001 + 1e-6).all()
     assert (off > params[:, :1] * 0.501 + 1e-6).sum() <= (want == 2**(bits - 1) - 1).sum()
 
 
-# Fails if int8 with odd sizes is rejected (only int4 needs pairs), or a tail is wrong.
+# Fails if int8 with odd sizes is rejected (only int4 needs pairs), or the last elements are wrong.
 @pytest.mark.parametrize("shape, groups", [((7,), 1), ((3, 5), 5), ((), 1), ((11, 13), 13), ((1,), 1)], ids=str)
 def test_odd_sizes(shape, groups):
     x = drawn(*shape)
@@ -89,8 +89,8 @@ def test_odd_sizes(shape, groups):
     assert codes.shape == shape and torch.equal(codes.float().reshape(groups, -1), want) and torch.equal(params, want_params)
 
 
-# Fails if elements are read in memory order instead of the tensor's order, or strided codes and
-# parameters are misread.
+# Fails if elements are read in memory order instead of the tensor's order, or strides of codes and
+# parameters are ignored.
 def test_what_is_not_contiguous():
     x = drawn(48, 32)
     for cut in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:21], lambda x: x.t()[1:, ::3], lambda x: x[None, :, 5].expand(4, 48)):
@@ -120,8 +120,8 @@ def test_empty():
                      0, 16).shape == (0, 16)
 
 
-# Fails if a group of equal values divides by zero, or an overflow in one group is lost or spreads
-# to another group.
+# Fails if a group of equal values causes a division by zero, or an overflow in one group affects
+# another group.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
@@ -154,9 +154,8 @@ def test_threads_change_nothing(bits, kind):
         assert all(torch.equal(a, b) for a, b in zip(made[1], made[2]))
 
 
-# Fails if groups go to the wrong device, the wrong groups are summed, or scales and codes are in
-# different orders. This simulates the two all-to-alls of DeepSpeed's gradients, with all ranks in
-# one process.
+# Fails if the two all-to-alls of DeepSpeed's gradients, simulated in one process, sum the wrong
+# groups or use the wrong scales.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("nodes, devices", [(1, 2), (2, 2), (2, 4), (3, 1)])
@@ -166,7 +165,7 @@ def test_gradients_go_round(nodes, devices, bits, kind):
     sent = [on_device(Q.swizzle_quant, x, rows, bits, kind, 1, nodes, devices) for x in gradients]
     reduced = {}
     for node in range(nodes):
-        for device in range(devices):  # this rank's part from each rank in the node
+        for device in range(devices):  # this rank's part, from each rank of the node
             peers = [sent[node * devices + peer] for peer in range(devices)]
             codes, scales = (torch.cat([peer[i].chunk(devices)[device] for peer in peers]) for i in (0, 1))
             reduced[node, device] = on_device(Q.quantized_reduction, codes, scales, rows, rows // devices, bits, kind, devices)
@@ -176,13 +175,13 @@ def test_gradients_go_round(nodes, devices, bits, kind):
             out = on_device(Q.dequantize, codes, scales, scales.shape[0], bits, kind)
             mine = sum(out.float().chunk(nodes))
             want = sum(gradients).flatten().chunk(ranks)[node * devices + device]
-            # each of the two roundings is off by at most one step
+            # each of the two roundings has an error of at most one step
             step = sum(each[1][:, 0].max() for each in sent) + sum(each[1][:, 0].max() for each in reduced.values())
             assert mine.shape == want.shape and (mine - want).abs().max() <= step
             assert torch.nn.functional.cosine_similarity(mine, want, dim=0) > (0.999 if bits == 8 else 0.9)
 
 
-# Fails if the sums are not those of the dequantized values, in the order of the tensors.
+# Fails if the sums differ from those of the dequantized values.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_reduction_by_definition(bits, kind):
@@ -197,7 +196,8 @@ def test_reduction_by_definition(bits, kind):
         assert torch.equal(made.cpu(), want.cpu()) and torch.equal(made_params.cpu(), want_params.cpu())
 
 
-# Fails if unsigned codes are read differently from the Python fallback of DeepSpeed's kernels.
+# Fails if unsigned codes are decoded differently than in the Python fallback of DeepSpeed's
+# kernels.
 @pytest.mark.parametrize("bits", [8, 4])
 def test_halves(bits):
     groups, group = 12, 48
@@ -247,7 +247,7 @@ def test_wrong_arguments(name):
         BAD[name]()
 
 
-# Fails if tensors of several devices can be mixed.
+# Fails if tensors of different devices are accepted together.
 def test_tensors_of_both():
     if torch.device(DEVICE).type == "cpu":
         pytest.skip("this accelerator's tensors are the host's")
@@ -263,8 +263,8 @@ def test_gradients():
     assert not codes.requires_grad and torch.equal(codes, Q.quantize(X, 4, 8, Q.Symmetric)[0])
 
 
-# Fails if a schema hides a mutation or an alias, or meta kernels disagree with it, also with
-# symbolic shapes.
+# Fails if a schema does not declare a mutation or an alias, or a meta kernel differs from it, also
+# with symbolic shapes.
 def test_opcheck():
     ops = torch.ops.anyaccel
     for bits in (8, 4):
