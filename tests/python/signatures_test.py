@@ -1,5 +1,5 @@
-"""Names, order and defaults of arguments agree in DeepSpeed, the stub and at run time, and so do
-the docstrings.
+"""Names, order and defaults of arguments are the same in DeepSpeed, in the stub and at run time. So
+are the docstrings.
 """
 
 import ast
@@ -155,7 +155,7 @@ def at_run_time(name):
     return found
 
 
-# Fails if a call that is valid in DeepSpeed, with positional or keyword arguments, is rejected.
+# Fails if a call with positional or keyword arguments that DeepSpeed accepts is rejected.
 @pytest.mark.parametrize("name", DEEPSPEED)
 def test_arguments_are_deepspeeds(name):
     ours = at_run_time(name)
@@ -169,7 +169,7 @@ def test_arguments_are_deepspeeds(name):
             assert default is not None, f"{name} demands {argument}, which DeepSpeed has not"
             continue
         assert kind == theirs[argument][0]
-        # A default of DeepSpeed must be the same here.
+        # Defaults must be the same as DeepSpeed's.
         assert theirs[argument][1] in (None, default)
 
 
@@ -178,8 +178,7 @@ def test_all_members_of_deepspeed_are_looked_at():
     assert len(DEEPSPEED) == 77
 
 
-# Fails if the stub has arguments that the class lacks, or the class has a method that the stub
-# lacks.
+# Fails if the stub and the class differ in methods or arguments.
 def test_stub_is_what_runs():
     stub = in_stub()
     public = {name for name in dir(anyaccel.Accelerator) if not name.startswith("_")}
@@ -205,8 +204,7 @@ def promised(stub):
 
 
 def assert_fits(function, wanted, method):
-    """Check that a function with several overloads accepts each of them, with positional and
-    keyword arguments.
+    """Check that a function accepts each of its overloads, with positional and keyword arguments.
     """
     also = getattr(function, "also_named", {})
     signature = inspect.signature(function)
@@ -221,8 +219,7 @@ def in_schema(function):
     return {a.name: ("plain", repr(a.default_value) if a.has_default_value() else None) for a in function.default._schema.arguments}
 
 
-# Fails if an op's stub has a function or an argument that the module lacks, or the module has a
-# function that the stub lacks.
+# Fails if an op's stub and its module differ in functions or arguments.
 @pytest.mark.parametrize("stub", list(stubs_of_ops()))
 def test_stubs_of_ops(stub):
     builder = next((name for name in BUILDERS if anyaccel.get_accelerator().create_op_builder(name).name() == stub.stem), None)
@@ -253,8 +250,7 @@ def test_stubs_of_ops(stub):
     assert {*public, *getattr(module, "__all__", ())} <= set(named)
 
 
-# Fails if a method has no docstring at run time, or it differs from the header's text, which the
-# stub contains.
+# Fails if a method's docstring at run time differs from the header's text, which the stub contains.
 def test_docstrings_are_the_headers():
     for name, wanted in docstrings():
         native = getattr(anyaccel._native.Accelerator, name, None)
@@ -265,7 +261,7 @@ def test_docstrings_are_the_headers():
             assert wanted in " ".join(native.__doc__.split()), name
     page = pydoc.plain(pydoc.render_doc(get_accelerator().memory_allocated))
     assert "Bytes of live tensors on a device." in page and "device_index" in page
-    # Implemented in Python for speed, but with the library's docstring.
+    # Methods that are implemented in Python for speed also have the library's docstring.
     assert 'for example "cuda"' in inspect.getdoc(get_accelerator().device_name)
 
 
@@ -308,7 +304,7 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
-# Code of authors of backends, accelerators and ops.
+# Code of an author of backends, accelerators and ops.
 AUTHOR = '''
 import torch
 import anyaccel.deepspeed
@@ -400,15 +396,15 @@ AUTHOR_WRONG = ("register_backend('card', int)", "cpu_adam.create_adam('name')",
 def check_types(folder, text):
     (folder / "client.py").write_text(text)
     environment = {**os.environ, "MYPYPATH": os.path.dirname(os.path.dirname(anyaccel.__file__))}
-    # Without torch's types, mypy reports classes of the stubs that derive from torch's, so only the
-    # client is checked.
+    # Without torch's type information, mypy reports stub classes that derive from torch's, so only
+    # the client is checked.
     (folder / "mypy.ini").write_text("[mypy]\nfollow_imports = silent\n[mypy-torch.*]\nfollow_imports = skip\n"
                                      "[mypy-anyaccel.*]\nignore_errors = True\n")
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir", str(folder / "cache"),
                            "client.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=550)
 
 
-# Fails if the stubs reject a valid program, or accept a wrong one.
+# Fails if the stubs reject a correct program, or accept an incorrect one.
 def test_client_is_checked_by_mypy(tmp_path):
     pytest.importorskip("mypy", reason="mypy is not installed")
     assert (STUB.parents[1] / "py.typed").exists()

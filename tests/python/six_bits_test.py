@@ -1,5 +1,5 @@
 """Linear layers with six-bit weights, called like DeepSpeed's inference v2 does and compared with
-their values in float64.
+the represented values in float64.
 """
 
 import math
@@ -20,7 +20,7 @@ HOST = pytest.mark.skipif(DEVICE != "cpu", reason="of shapes, not of a device")
 
 
 def drawn(tokens, outputs, inputs, seed=3):
-    """Return inputs, weights representable in six bits as float16, and scales."""
+    """Return random inputs, float16 weights that six bits represent exactly, and scales."""
     numbers = torch.Generator().manual_seed(seed)
     x = torch.randn(tokens, inputs, generator=numbers).half()
     weight = NUMBERS[torch.randint(64, (outputs, inputs), generator=numbers)].half()
@@ -39,8 +39,8 @@ def multiplied(x, packed, scale, outputs, out=None):
 # otherwise 64 or more.
 @pytest.mark.parametrize("outputs, inputs", [(256, 64), (1, 64), (5, 192), (301, 320), (9, 17024), (130, 8192)])
 def test_products(outputs, inputs):
-    """Fails if a code has a wrong value, a tile of outputs is missing, or a row has a wrong scale.
-    The error bound also rules out sums in float16.
+    """Fails if a code is decoded incorrectly, a tile of outputs is skipped, or a scale is applied
+    to the wrong row. The error bound also excludes sums in float16.
     """
     x, weight, scale = drawn(40, outputs, inputs)
     packed = core.preprocess_weight(weight.to(DEVICE))
@@ -53,7 +53,7 @@ def test_products(outputs, inputs):
 
 
 def test_no_inputs_and_other_places():
-    """Fails if a result without inputs is uninitialized memory, or strides are ignored."""
+    """Fails if a product without inputs returns uninitialized memory, or strides are ignored."""
     none = core.preprocess_weight(torch.zeros(3, 0, dtype=torch.half, device=DEVICE))
     assert multiplied(torch.zeros(2, 0, dtype=torch.half), none, torch.ones(3, dtype=torch.half), 3).tolist() == [[0] * 3] * 2
     x, weight, scale = drawn(20, 64, 128)
@@ -92,15 +92,17 @@ def call(out=(2, 4), x=(2, 64), packed=None, scale=4, sizes=(4, 2, 64), dtype=to
     (lambda: call(scale=3), "the scales have the wrong size or dtype"),
 ])
 def test_what_does_not_fit_is_a_value_error(refused, text):
-    """Fails if memory outside a tensor is accessed instead."""
+    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is
+    accessed.
+    """
     with pytest.raises((ValueError, RuntimeError) if DEVICE != "cpu" else ValueError, match=text):
         refused()
 
 
 @HOST
 def test_opcheck_and_shapes_alone():
-    """Check schemas, shapes and mutations with torch's opcheck, and that meta tensors get the
-    host's shapes, dtypes and errors.
+    """Check schemas and mutations with torch's opcheck, and that meta tensors give the same shapes,
+    dtypes and errors as host tensors.
     """
     for tokens in (3, 20):
         x, weight, scale = drawn(tokens, 128, 192)
@@ -115,7 +117,7 @@ def test_opcheck_and_shapes_alone():
 
 @HOST
 def test_tensors_of_other_devices_are_refused():
-    """Fails if a tensor of another device is read through its address."""
+    """Fails if the address of another device's tensor is read as host memory."""
     x, weight, scale = drawn(2, 128, 192)
     packed = core.preprocess_weight(weight)
     with pytest.raises((ValueError, NotImplementedError)):

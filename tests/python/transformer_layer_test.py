@@ -19,8 +19,8 @@ def layer(**options):
 
 
 def test_layers_draw_anew_and_again():
-    """Check that each call draws a different dropout, that torch's seed or the config's reproduces
-    it, and that evaluation drops nothing.
+    """Check that each call draws another dropout, that torch's or the configuration's seed
+    reproduces it, and that evaluation applies none.
     """
     x = on(torch.randn(2, 10, 32))
     module = layer()
@@ -46,7 +46,7 @@ def test_layers_draw_anew_and_again():
 
 
 def test_layer_through_a_checkpoint():
-    """Fails if torch.utils.checkpoint's second forward pass draws a different dropout."""
+    """Fails if the second forward pass of torch.utils.checkpoint draws another dropout."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
     want, = torch.autograd.grad(module(x).square().sum(), x)
@@ -74,8 +74,8 @@ def test_layer_learns():
 @pytest.mark.parametrize("invertible, gelu", [(False, False), (True, True)])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
 def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
-    """Fails if the order of arguments differs from DeepSpeed's transformer.py, whose calls are
-    repeated here.
+    """Fails if the order of arguments differs from that in DeepSpeed's transformer.py, whose calls
+    are repeated here.
     """
     kind = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[dtype]
     weights = [tensor.detach() for tensor in parameters(32, 48, kind)]
@@ -103,8 +103,8 @@ def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
 
 
 def test_stochastic_op_is_the_same():
-    """Check that the stochastic builder's op gives the same bits, also with both ops in one
-    process.
+    """Check that the stochastic builder's op gives the same bits, also if both ops are loaded in
+    one process.
     """
     other = accelerator.create_op_builder("StochasticTransformerBuilder").load()
     module, x = layer(), on(torch.randn(2, 10, 32))
@@ -118,7 +118,8 @@ def test_stochastic_op_is_the_same():
 
 
 def test_weights_of_a_bert_layer():
-    """Check that a layer with a BERT layer's weights gives its output, with its mask."""
+    """Check that a layer with the weights of a BERT layer gives that layer's output, with a mask.
+    """
     configuration = pytest.importorskip("transformers.models.bert.configuration_bert")
     config = configuration.BertConfig(hidden_size=48, num_attention_heads=4, intermediate_size=100)
     config._attn_implementation = "sdpa"
