@@ -76,7 +76,7 @@ assert entered.wait(300)
 assert [a.memory_info().free for _ in range(100)] == [123] * 100
 go.set()
 thread.join()
-# First choices of many threads at once, with a finder and a constructor that take the lock.
+# Many threads make their first call at once, while a finder or a constructor holds the lock.
 """, DS_ACCELERATOR="waiting")
     run("""
 class Slow(Card):

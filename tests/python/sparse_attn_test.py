@@ -137,9 +137,8 @@ def test_not_a_number_is_not_hidden():
 @pytest.mark.parametrize("batch, heads, dim", [(1, 2, 4), (1, 1, 17), (5, 2, 3)])
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradients(batch, heads, dim, shared):
-    """Fails torch's gradcheck in float64 if a formula of the backward pass or its partition among
-    threads is wrong. The inputs include position embeddings, masks, transposed gradients, and few
-    or many heads.
+    """Check the gradients with torch's gradcheck in float64. The inputs include position embeddings,
+    masks, transposed gradients, and few or many heads.
     """
     layout = on(torch.tensor([[[1, 0, 1], [1, 1, 0], [0, 0, 0]]]))
     inputs = [on(torch.randn(batch, 48, heads, dim, dtype=torch.float64, requires_grad=True)) for _ in range(3)]

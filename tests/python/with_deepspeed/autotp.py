@@ -1,6 +1,6 @@
 """A rank of autotp_test.py: `autotp.py stock|ours DTYPE MODEL...`. Compares each model under
-`init_inference`, with its weights split over all ranks, with the whole model: the logits, and the
-generated words.
+`init_inference`, with its weights split across all ranks, with the unsplit model: the logits and
+the generated tokens.
 """
 
 import sys

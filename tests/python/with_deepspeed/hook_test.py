@@ -1,7 +1,7 @@
 """ANYACCEL_DEEPSPEED=1 in programs that do not import anyaccel.deepspeed: multiprocessing workers,
 ranks of three launchers, and ds_report.
 
-Python reads .pth files only in site-packages, so a sitecustomize adds the build's folder.
+Python reads .pth files only in site-packages, so a sitecustomize module adds the build's folder.
 """
 
 import os
@@ -28,7 +28,7 @@ def hooked(tmp_path):
 
 
 def test_workers_however_started_see_our_accelerator(hooked):
-    """Fails if the hook needs the main program's imports, or is lost in a worker."""
+    """Fails if the hook has no effect in a worker, for any start method."""
     found = run_child.result(HERE / "hook_workers.py", **hooked)
     assert found.keys() == {"fork", "forkserver", "spawn"}
     assert all(module.startswith("anyaccel.deepspeed") for module in found.values()), found
@@ -37,7 +37,7 @@ def test_workers_however_started_see_our_accelerator(hooked):
 @pytest.mark.parametrize("how", ["accelerator", "import"])
 def test_an_import_hook_of_ones_own(how):
     """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or
-    DeepSpeed then keeps its own accelerator.
+    DeepSpeed then uses its own accelerator.
     """
     assert run_child.result(HERE / "own_hook.py", how) == {"accelerator": True, "bound": True, "builder": "anyaccel.deepspeed.builders",
                                                            "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
@@ -68,15 +68,17 @@ LAUNCHERS = {
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
-    """Fails if a launcher's ranks get stock's accelerator, or cannot communicate with ours."""
+    """Fails if a launcher's ranks use stock DeepSpeed's accelerator, or cannot communicate with
+    AnyAccel's.
+    """
     found = ranks.results(HERE / "hook_rank.py", launcher=LAUNCHERS[launcher](), **hooked)
     assert [each[1:] for each in found] == [[3.0, "0"], [3.0, "1"]]
     assert all(module.startswith("anyaccel.deepspeed") for module, *_ in found), found
 
 
 def test_ds_report_tells_which_ops_are_there(hooked):
-    """Fails if ds_report fails on AnyAccel's builders, or reports a missing op as available.
-    `child` checks that it exits with 0.
+    """Fails if ds_report fails with AnyAccel's builders, or reports an op that AnyAccel lacks as
+    available. `child` checks the exit status.
     """
     text = re.sub(r"\x1b\[[0-9;]*m", "", run_child.child("-m", "deepspeed.env_report", **hooked))
     table = dict(re.findall(r"^(\w+) \.* *\[\w+\] \.* \[(\w+)\]", text, re.MULTILINE))

@@ -1,6 +1,6 @@
 """A program of injection_test.py: `injection.py DTYPE RANKS MODEL...`. Compares each model under
-`init_inference` with kernel injection with the model itself: the logits, and the words generated
-for two rows, for rows padded on the left, and for single words.
+`init_inference` with kernel injection with the model itself: the logits, and the tokens generated
+for two rows, for rows padded on the left, and for prompts of one token.
 """
 
 import json
@@ -58,7 +58,7 @@ def goes_on(model, ids):
 
 
 def several_behind(name):
-    """Continue a cached sequence with several words, like a chat does. Return the error."""
+    """Continue a cached sequence with several tokens, as a chat does. Return the error."""
     engine = deepspeed.init_inference(small_models.make(name, **small_models.INJECTED.get(name, {})), dtype=torch.float32, replace_with_kernel_inject=True)
     with torch.no_grad():
         past = engine(input_ids=small_models.words(), use_cache=True).past_key_values

@@ -1,5 +1,5 @@
-"""The object that DeepSpeed gets has all members of its accelerator, with its argument names, and
-its op builders.
+"""The object that DeepSpeed gets has all members of its accelerator, with the same argument names
+and op builders.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ def test_deepspeed_has_our_object():
 
 
 def test_every_public_member_takes_its_arguments():
-    # Fails if a method is missing, or has a different argument name than DeepSpeed uses.
+    # Fails if a method is missing, or lacks an argument name that DeepSpeed uses.
     missing = []
     for name in dir(DeepSpeedAccelerator):
         if name.startswith("_"):
@@ -51,8 +51,8 @@ def test_every_public_member_takes_its_arguments():
 
 
 def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
-    # Fails if a second rank on a host requests device 1 of a CPU, or DeepSpeed treats a CPU as a
-    # device with streams.
+    # Fails if the local rank selects a CPU device, or DeepSpeed treats a CPU as a device with
+    # streams.
     if not get_accelerator().is_synchronized_device():
         pytest.skip("this device has streams")
     accelerator = get_accelerator()
@@ -64,8 +64,8 @@ def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
 
 
 def test_a_process_group_that_is_there_is_used(monkeypatch):
-    # Fails if DeepSpeed starts oneCCL, which needs a launcher, although the program has created a
-    # process group.
+    # Fails if DeepSpeed starts oneCCL, which requires a launcher, although the program has created
+    # a process group.
     import torch
     accelerator = get_accelerator()
     if accelerator._name != "cpu":
@@ -82,10 +82,11 @@ def test_a_process_group_that_is_there_is_used(monkeypatch):
 
 
 def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
-    # Fails if DeepSpeed asks torch for rank after rank of a group that accepts every number.
+    # Fails if DeepSpeed's loop over the ranks of a group does not end, because torch accepts every
+    # number for the group of all ranks.
     import torch
     ccl = importlib.import_module("deepspeed.comm.ccl")
-    backend = object.__new__(ccl.CCLBackend)  # its group queries do not need oneCCL
+    backend = object.__new__(ccl.CCLBackend)  # group queries do not need an initialized oneCCL
     asked = ccl.TorchBackend.get_global_rank
 
     def limited(self, group, rank):
@@ -101,7 +102,8 @@ def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
 
 
 def test_builders_are_deepspeeds_and_load_our_ops():
-    # Fails if DeepSpeed's builder names, bound at its import, are its own builders, which compile.
+    # Fails if the builder names that DeepSpeed binds at its import refer to its own builders, which
+    # compile their sources.
     from deepspeed.ops.op_builder import CPUAdamBuilder
     from deepspeed.ops.op_builder.builder import OpBuilder
     builder = CPUAdamBuilder()
@@ -119,8 +121,8 @@ MISSING = ("DeepCompileBuilder", "GDSBuilder", "InferenceCutlassBuilder")
 
 @pytest.mark.parametrize("name", MISSING)
 def test_a_missing_op_says_so_at_load(name):
-    # Fails if DeepSpeed, which expects ValueError here, gets a different exception, or a message
-    # without the op's name.
+    # Fails if a missing op does not raise ValueError, which DeepSpeed expects, or the message does
+    # not name the op.
     builder = get_accelerator().create_op_builder(name)
     assert not builder.is_compatible()
     with pytest.raises(ValueError, match=name) as raised:
@@ -142,8 +144,8 @@ def run(code, **variables):
 
 
 def test_too_late_is_an_error():
-    # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error: the
-    # program would silently run on DeepSpeed's ops.
+    # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error. The
+    # program would silently use DeepSpeed's ops.
     done = run("import deepspeed, anyaccel.deepspeed")
     assert "import anyaccel.deepspeed before deepspeed" in done.stderr
 

@@ -1,5 +1,5 @@
 """DeepSpeed's own optimizer classes on AnyAccel's ops, compared with torch's optimizers or the
-formula. On sim, the fused ones step device tensors.
+formula. On sim, the fused ones update device tensors.
 """
 
 import functools
@@ -51,7 +51,7 @@ def parameters(device="cpu", dtype=torch.float32):
 
 
 def groups(params, lr):
-    """Return two groups. The second has its own learning rate."""
+    """Return two parameter groups. The second has its own learning rate."""
     return [{"params": params[:2]}, {"params": params[2:], "lr": 3 * lr}]
 
 
@@ -64,8 +64,8 @@ def set_gradients(step, *lists):
 
 
 def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
-    """Return both optimizers' parameters after STEPS steps. The reference is in float32 on the
-    host.
+    """Return both optimizers' parameters after STEPS steps, and the tested optimizer. The reference
+    uses float32 on the host.
     """
     ours, want = parameters(device, dtype), parameters()
     for mine, theirs in zip(ours, want):
@@ -83,8 +83,8 @@ def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
 
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
 def test_of_the_host(case):
-    # Fails if the order of arguments of create_*, *_update or destroy_* differs from DeepSpeed's
-    # class.
+    # Fails if the order of arguments of create_*, *_update or destroy_* differs from that in
+    # DeepSpeed's class.
     ours, want, optimizer = run(*case[1:], device="cpu")
     for mine, theirs in zip(ours, want):
         torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
@@ -95,14 +95,13 @@ def test_of_the_host(case):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("wide", [True, False], ids=["states float32", "states as parameters"])
 def test_half_precision_of_the_host(case, dtype, wide):
-    # Fails if a dtype of parameters or states that DeepSpeed's classes create is rejected or
-    # misread.
+    # Fails if a dtype that DeepSpeed's classes use for parameters or states is rejected or misread.
     name, cls, options, want_cls, want_options = case
     ours, want, optimizer = run(cls, {**options, "fp32_optimizer_states": wide}, want_cls, want_options, "cpu", dtype)
-    # each step rounds a parameter between 1 and 4 to 8 or 11 bits
+    # each step rounds parameters, which are between 1 and 4, to 8 or 11 bits
     error = STEPS * (2.0**-7 if dtype == torch.bfloat16 else 2.0**-10)
     for mine, theirs in zip(ours, want):
-        # rounding decides the sign of Lion's sum if it is near zero
+        # if Lion's sum is near zero, rounding decides its sign
         near = torch.isclose(mine.float(), theirs, rtol=error, atol=error).float().mean()
         assert near >= (0.995 if name == "lion" else 1.0), near
     assert {state[key].dtype for state in optimizer.state.values() for key in state if key != "step"} == {torch.float32 if wide else dtype}
@@ -113,8 +112,8 @@ def test_half_precision_of_the_host(case, dtype, wide):
                                          if case[1] is not FusedLamb or dtype == torch.float32],
                          ids=lambda value: value[0] if isinstance(value, tuple) else str(value))
 def test_fused(case, dtype):
-    # Fails if the arguments of a fused class are misinterpreted. Stock cannot load FusedLion on a
-    # CPU.
+    # Fails if the order of arguments of a fused op differs from that in DeepSpeed's class. Stock
+    # DeepSpeed cannot load FusedLion on a CPU.
     ours, want, _ = run(*case[1:], device=DEVICE, dtype=dtype)
     error = 2e-5 if dtype == torch.float32 else STEPS * 2.0**-7
     for mine, theirs in zip(ours, want):
@@ -122,7 +121,7 @@ def test_fused(case, dtype):
 
 
 def test_half_the_parameters_on_the_device_and_half_on_the_host():
-    # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, have different rules.
+    # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, follow different formulas.
     ours, want = parameters(), parameters()
     for index in (0, 2):
         ours[index] = torch.nn.Parameter(ours[index].detach().to(DEVICE))
@@ -150,7 +149,7 @@ def test_adagrad_of_a_sparse_gradient():
 
 
 def test_subgroups_step_and_roll_back():
-    # Fails if adam_rollback is not the inverse of adam_update, which superoffload needs.
+    # Fails if adam_rollback does not undo adam_update, as superoffload requires.
     first = parameters()[1]
     start = first.detach().clone()
     optimizer = DeepSpeedCPUAdam([first], **ADAM)
@@ -165,8 +164,8 @@ def test_subgroups_step_and_roll_back():
 
 
 def test_states_are_saved_and_loaded_and_optimizers_come_and_go():
-    # Fails if a state dict does not resume the run, or a new optimizer gets the ID of a deleted
-    # one.
+    # Fails if loading a state dict does not resume the run, or a new optimizer reuses the ID of a
+    # deleted one.
     ours, want = parameters(), parameters()
     optimizer, reference = DeepSpeedCPUAdam(ours, **ADAM), torch.optim.AdamW(want, **ADAM)
     for step in range(STEPS):

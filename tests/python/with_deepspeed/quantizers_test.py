@@ -1,5 +1,5 @@
-"""DeepSpeed's own Python on AnyAccel's quantizers: its classes for small floats, weights, and
-gradients over two all-to-alls.
+"""DeepSpeed's own Python code on AnyAccel's quantizers: its classes for small floating-point
+formats, weights, and gradients in two all-to-alls.
 """
 
 import socket
@@ -25,7 +25,7 @@ from deepspeed.runtime.comm.coalesced_collectives import all_to_all_quant_reduce
 from deepspeed.runtime.zero.partition_parameters import CUDAQuantizer  # noqa: E402
 
 DEVICE = get_accelerator().current_device_name()
-# Half the distance between the greatest two numbers, relative to them.
+# Half the distance between the two largest numbers, relative to them.
 ERRORS = {8: 2**-4, 12: 2**-8, 6: 2**-3, 4: 2**-2}
 
 
@@ -34,8 +34,8 @@ def drawn(*shape, dtype=torch.bfloat16, seed=0):
 
 
 def test_builders():
-    # Fails if DeepSpeed's names give its own builders, which compile, or the class lacks a function
-    # used before load().
+    # Fails if DeepSpeed's names refer to its own builders, which compile, or the class lacks a
+    # function that is used before load().
     assert FPQuantizerBuilder().is_compatible() and QuantizerBuilder().is_compatible()
     assert FPQuantizerBuilder().load().__name__ == "anyaccel.ops.fp_quantizer"
     assert FPQuantizerBuilder.get_default_quant_dtype() is torch.uint8
@@ -46,8 +46,8 @@ def test_builders():
 @pytest.mark.parametrize("bits", ERRORS)
 @pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
 def test_small_floats(shape, group, bits, stochastic):
-    # Fails if the order of arguments differs from FP_Quantize, or rows have a different size than
-    # it allocates.
+    # Fails if the order of arguments differs from that in FP_Quantize, or rows have another size
+    # than it allocates.
     x = drawn(*shape)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
     rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
@@ -56,14 +56,14 @@ def test_small_floats(shape, group, bits, stochastic):
     assert read.dtype == torch.bfloat16 and read.shape == x.shape
     most = x.float().reshape(-1, group).abs().amax(1, keepdim=True)
     off = (read.float() - x.float()).abs().reshape(-1, group)
-    # half the distance to the next number, plus a small absolute error near zero; bfloat16 rounds
-    # once more
+    # half the distance to the next number, plus a small absolute error near zero; bfloat16 adds
+    # another rounding
     assert (off <= (1 + stochastic) * (ERRORS[bits] + 2**-8) * x.float().abs().reshape(-1, group) + most / 5).all()
     assert (off / most).mean() < 1.5 * (1 + stochastic) * ERRORS[bits] / 2
 
 
 def test_data_and_scales_apart():
-    # Fails if the steps are not after the codes, where FP_Quantize splits the rows.
+    # Fails if the scales are not after the codes, where FP_Quantize splits the rows.
     x = drawn(64, 512)
     quantizer = FP_Quantize(QuantizationConfig(group_size=256))
     data, scale = quantizer.quantize(x, return_meta_tensor=True)
@@ -86,7 +86,7 @@ def test_chosen_parts(bits):
 
 
 def test_product_with_small_floats():
-    # Fails if matmul_fp8's path without Triton does not recover the weights.
+    # Fails if matmul_fp8 without Triton does not multiply by the dequantized weight.
     weight, x = drawn(256, 128), drawn(4, 256, seed=1)
     quantizer = FP_Quantize(QuantizationConfig(group_size=128))
     data, scale = quantizer.quantize(weight, return_meta_tensor=True)
@@ -94,8 +94,8 @@ def test_product_with_small_floats():
 
 
 def test_quantized_layers():
-    # Fails if a QuantizedParameter, which quantizes itself on the accelerator, does not return its
-    # weights.
+    # Fails if a QuantizedParameter, which quantizes itself on the accelerator, does not dequantize
+    # to its weights.
     config, weight = QuantizationConfig(q_bits=8, group_size=64), drawn(32, 64)
     layer = QuantizedLinear(64, 32, quantization_config=config)
     layer.weight = QuantizedParameter(weight, quantization_config=config)
@@ -106,7 +106,7 @@ def test_quantized_layers():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 def test_weights_of_zero(dtype):
-    # Fails if the int8 weights that ZeRO++ gathers do not dequantize to the original ones.
+    # Fails if the int8 weights that ZeRO++ gathers do not dequantize to the original weights.
     x = drawn(1000, 64, dtype=dtype)
     quantizer = CUDAQuantizer()
     codes, scales = quantizer.quantize(x)
@@ -118,8 +118,8 @@ def test_weights_of_zero(dtype):
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_weights_for_inference(bits):
-    # Fails if the float16 kernels give a different result than DeepSpeed's own Python, which it
-    # uses for other dtypes.
+    # Fails if the float16 kernels give another result than DeepSpeed's Python code for other
+    # dtypes.
     config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
     weight = drawn(96, 256, dtype=torch.float16)
     codes, scale, least = Quantizer(config).quantize(weight)

@@ -38,8 +38,8 @@ def state(model):
 
 
 def linear_errors():
-    """Compare DeepSpeed's module with products of the rounded weights. Return the greatest error
-    relative to the greatest result, and the error for an unsupported size.
+    """Compare DeepSpeed's module with products of the rounded weights. Return the largest error
+    relative to the largest result, and the error message for an unsupported size.
     """
     from deepspeed.inference.v2.inference_utils import ActivationType
     from deepspeed.inference.v2.modules.configs import DSLinearConfig

@@ -1,6 +1,6 @@
 """DeepSpeed trains on AnyAccel's accelerator, with two ranks under `anyaccel launch`, to the losses
-and weights of stock DeepSpeed. Within 20 steps, they reveal a wrong device, a lost gradient, or a
-different rule of an optimizer or a collective.
+and weights of stock DeepSpeed. Within 20 steps, differences reveal a wrong device, a lost gradient,
+or an optimizer or collective with another formula.
 """
 
 import functools
@@ -23,8 +23,8 @@ ACCELERATORS = os.environ["ANYACCEL_TEST_ACCELERATORS"].split(",")
 
 
 def without_half(name):
-    """Return the same case in float32, or None. Stock has no fp16 on most CPUs, so float32 is the
-    reference.
+    """Return the name of the same case in float32, or None. Stock DeepSpeed does not support fp16
+    on most CPUs, so float32 is the reference.
     """
     return next((other for other in CASES if CASES[other] == tuple(each for each in CASES[name] if each != "fp16")), None)
 
@@ -50,8 +50,8 @@ def ours(accelerator):
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_and_weights_are_stocks(name, accelerator):
-    # Fails if ZeRO, offload, NVMe, checkpointing or half precision differs with AnyAccel's
-    # accelerator, ops or process groups.
+    # Fails if losses or weights differ from stock DeepSpeed's, with ZeRO, offload, NVMe,
+    # checkpointing or half precision.
     if not runs_on(name, accelerator):
         pytest.skip("DeepSpeed's files of parameters are too short there")
     if "fp16" in name and name not in ours(accelerator)[0]:
