@@ -1,4 +1,4 @@
-"""tools/check_layers on small trees that break one rule each."""
+"""tools/check_layers on small trees that each break one rule."""
 import pathlib
 import subprocess
 import sys
@@ -47,29 +47,29 @@ class CheckLayers(unittest.TestCase):
         status, output = run({name: text})
         self.assertEqual(status, 0, output)
 
-    # Fails if a rule rejects what the layers allow: people would learn to ignore the tool.
+    # Fails if includes that the layers allow are rejected.
     def test_good_tree(self):
         status, output = run({})
         self.assertEqual(status, 0, output)
         self.assertIn("14 files, 0 errors, 0 warnings", output)
 
-    # Fails if a wrong --root, or a moved src/, gives no errors.
+    # Fails if a wrong --root, or a tree without src/, gives no error.
     def test_empty_tree_is_an_error(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(subprocess.run([sys.executable, TOOL, "--root", folder], capture_output=True).returncode, 1)
 
-    # Fails if base may depend on a higher layer.
+    # Fails if base may include a header of a higher layer.
     def test_lower_layer_includes_upper(self):
         self.refused("src/base/bad.cpp", '#include "core/registry.h"\n', "src/base/bad.cpp:1", "may not include")
         self.refused("src/core/bad.cpp", '#include "topology/machine.h"\n', "may not include")
         self.refused("src/llm/bad.cpp", '#include "core/registry.h"\n', "may not include")
 
-    # Fails if a caller's program compiles headers for authors of backends.
+    # Fails if a header for callers may include a header for authors of backends.
     def test_callers_header_includes_authors_header(self):
         self.refused("include/anyaccel/bad.h", '#include "anyaccel/sdk/traits.h"\n', "may not include")
         self.accepted("include/anyaccel/sdk/good.h", '#include "anyaccel/error.h"\n')
 
-    # Fails if two backends may share code directly.
+    # Fails if a backend may include another backend's headers.
     def test_backend_includes_backend(self):
         self.refused("src/backends/cpu/bad.cpp", '#include "backends/cuda/backend.h"\n', "other backends may not include it")
         self.refused("src/backends/cpu/bad.cpp", '#include "../cuda/backend.h"\n', "other backends may not include it")
@@ -79,11 +79,11 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/core/bad.cpp", '#include "backends/cuda/backend.h"\n')
         self.refused("src/cli/commands/bad.cpp", '#include "backends/torch/generic.h"\n')
 
-    # Fails if a backend other than cpu may include the topology.
+    # Fails if a backend other than cpu may include headers of src/topology.
     def test_topology_is_the_cpus(self):
         self.refused("src/backends/cuda/bad.cpp", '#include "topology/machine.h"\n', "may not include")
 
-    # Fails if traits or the front program may include torch through another header.
+    # Fails if traits or the front program may include torch indirectly.
     def test_torch_free_through_other_headers(self):
         self.refused("src/backends/cuda/traits.h", '#include "anyaccel/accelerator.h"\n', "must not depend on torch", "c10/core/Device.h")
         self.refused("src/cli/front/main.cpp", '#include "anyaccel/accelerator.h"\n', "must not depend on torch")
@@ -93,7 +93,7 @@ class CheckLayers(unittest.TestCase):
     def test_public_header_includes_source(self):
         self.refused("include/anyaccel/bad.h", '#include "base/log.h"\n', "not installed")
 
-    # Fails if code may compare vendor names; prose may contain them.
+    # Fails if code may compare device names of vendors. Comments may contain them.
     def test_device_name_in_quotes(self):
         self.refused("src/llm/bad.cpp", 'bool f() { return name == "cuda"; }\n', "src/llm/bad.cpp:1", '"cuda"')
         self.refused("src/core/bad.cpp", 'auto d = "cuda:0";\n')
@@ -102,13 +102,13 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/llm/bad.cpp", 'auto d = R"(mps)";\n')
         self.accepted("src/llm/fine.cpp", '// "cuda"\n/* "cpu" */ auto d = "the cuda device";\n')
 
-    # Fails if a folder added under src/backends is not immediately a device name.
+    # Fails if the name of a new folder in src/backends does not count as a device name.
     def test_names_come_from_the_folders(self):
         status, output = run({"src/backends/newchip/traits.cpp": "\n", "src/core/bad.cpp": 'auto d = "newchip";\n'})
         self.assertEqual(status, 1, output)
         self.assertIn('"newchip"', output)
 
-    # Fails if torch's constants are accepted although the quoted name is not.
+    # Fails if torch's constant for a device type is accepted where its quoted name is rejected.
     def test_torch_constants(self):
         self.refused("src/core/bad.cpp", "auto d = c10::kCUDA;\n", "kCUDA")
         self.refused("src/llm/bad.cpp", "auto d = c10::DeviceType::XPU;\n", "XPU")
@@ -117,7 +117,8 @@ class CheckLayers(unittest.TestCase):
     def test_core_names_backend(self):
         self.refused("src/core/bad.cpp", "\nauto b = make_cuda_backend();\n", "src/core/bad.cpp:2", '"cuda"')
 
-    # Fails if a vendor's header may be included where other machines lack it.
+    # Fails if a vendor's header may be included outside the vendor's folder, because other machines
+    # lack it.
     def test_vendor_headers(self):
         self.refused("src/core/bad.cpp", "#include <ATen/cuda/CUDAGraph.h>\n", "header of cuda")
         self.refused("src/backends/cpu/bad.cpp", "#include <nvml.h>\n", "header of cuda")
@@ -127,7 +128,7 @@ class CheckLayers(unittest.TestCase):
     def test_slow_headers(self):
         self.refused("src/llm/bad.cpp", "#include <torch/torch.h>\n", "slow")
 
-    # Fails if a new folder is exempt because it has no rules.
+    # Fails if a new folder, for which there are no rules yet, is exempt.
     def test_unknown_folder(self):
         self.refused("src/misc/a.cpp", "\n", "no layer")
 
@@ -153,7 +154,7 @@ class CheckLayers(unittest.TestCase):
         self.accepted("bindings/python/cuda_accelerator.py", 'X = "cuda"\n')
         self.accepted("bindings/python/fine.py", 'import torch\nhost = "cpu"\ntext = "the cuda device"\n')
 
-    # Fails if a long source is an error, or is not mentioned.
+    # Fails if a long source is an error, or gives no warning.
     def test_long_source_is_a_warning(self):
         status, output = run({"src/base/long.cpp": "\n" * 401})
         self.assertEqual(status, 0, output)
