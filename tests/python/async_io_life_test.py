@@ -34,7 +34,7 @@ def counting():
         thread.join()
 
 
-def test_memory_outlives_its_tensor(path):
+def test_replaced_storage_stays_alive(path):
     """Fails if replacing a tensor's storage during a write frees the memory that the write still
     reads.
     """
@@ -47,7 +47,7 @@ def test_memory_outlives_its_tensor(path):
         assert torch.from_file(path, size=16_000_000).equal(numbers(16_000_000))
 
 
-def test_cancel_reaches_what_is_waited_for(path):
+def test_cancel_interrupts_wait(path):
     """Fails if cancel() does not interrupt a wait() on another thread."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     x = torch.zeros(50_000_000)
@@ -59,7 +59,7 @@ def test_cancel_reaches_what_is_waited_for(path):
     canceller.join()
 
 
-def test_buffers_are_kept_and_wait_lets_python_run(tmp_path):
+def test_wait_keeps_buffers_and_releases_the_gil(tmp_path):
     """Fails if a buffer is freed while a write uses it, or wait() holds the GIL."""
     handle = aio.aio_handle(4096, 1, True, False, 1)
     for i in range(4):
@@ -82,7 +82,7 @@ def slow_writes(tmp_path, handle):
 
 
 @pytest.mark.parametrize("last", ["handle", "request"])
-def test_going_lets_python_run(tmp_path, last):
+def test_destruction_releases_the_gil(tmp_path, last):
     """Fails if destroying the last owner of the I/O threads holds the GIL until they have finished.
     """
     handle = aio.aio_handle(4096, 1, True, False, 1)
@@ -120,7 +120,7 @@ def test_close(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["async_pwrite", "async_pread", "start_write", "start_read"])
-def test_what_nobody_awaits_is_let_go(path, way):
+def test_unawaited_transfer_releases_its_tensor(path, way):
     """Fails if a completed transfer holds its tensor until wait() is called."""
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(1000), path)
@@ -191,7 +191,7 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("last", ["handle", "handle, request"])
-def test_end_of_the_interpreter(path, last):
+def test_interpreter_exit(path, last):
     """Fails if a handle or request that is still alive at interpreter exit loses writes, crashes or
     prints an error. A forked child with a copy of it must also exit cleanly.
     """

@@ -16,7 +16,7 @@ DEVICE = "cpu" if accelerator.name() == "cpu" else accelerator.current_device_na
 on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the host")
 
 
-def test_every_way_of_deepspeed(path):
+def test_methods_match_deepspeed(path):
     """Fails if the methods of DeepSpeed's handle have other arguments, results or defaults here."""
     handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
     asked = [getattr(handle, "get_" + name)() for name in
@@ -44,7 +44,7 @@ def test_every_way_of_deepspeed(path):
     assert aio.deepspeed_memcpy(y, x + 1) == 0 and torch.equal(y, x + 1)
 
 
-def test_an_earlier_failure_leaves_nothing_running(path):
+def test_earlier_failure_stops_the_new_transfer(path):
     """Fails if a call that raises the error of an earlier transfer leaves its own transfer running.
     """
     handle = aio.aio_handle(4096, 1, True, False, 1)
@@ -70,7 +70,7 @@ def test_offsets_and_descriptors(path):
     assert open(path, "rb").read() == bytes(before.tolist())
 
 
-def test_keywords_are_deepspeeds(path):
+def test_keywords_match_deepspeed(path):
     """Fails if a keyword of DeepSpeed's binding is rejected, including `async` and the misspelled
     `example_tenosr`.
     """
@@ -127,7 +127,7 @@ def test_errors(path):
     assert handle.wait() == 0
 
 
-def test_reads_are_seen_by_autograd(path):
+def test_autograd_detects_reads(path):
     """Fails if autograd misses a read into a tensor that it saved, and returns wrong gradients."""
     handle = aio.aio_handle()
     handle.sync_pwrite(numbers(10), path)
@@ -139,7 +139,7 @@ def test_reads_are_seen_by_autograd(path):
         y.backward()
 
 
-def test_errors_of_torch_stay(path):
+def test_torch_errors_are_not_converted(path):
     """Fails if one of torch's own errors becomes an anyaccel.Error because of its text, or an error
     gets another error's code.
     """
@@ -177,7 +177,7 @@ def test_errors_of_torch_stay(path):
         del os.environ["ANYACCEL_AIO_QUEUE"]
 
 
-def test_files_that_are_none(tmp_path):
+def test_pipes_do_not_block(tmp_path):
     """Fails if opening a pipe blocks until another process opens its other end."""
     handle = aio.aio_handle()
     os.mkfifo(tmp_path / "fifo")
@@ -187,7 +187,7 @@ def test_files_that_are_none(tmp_path):
         assert told.value.code == "invalid_argument"
 
 
-def test_pinned(path):
+def test_pinned_memory(path):
     """Fails if is_pinned() is wrong for a pinned tensor or a view of it, or freed memory is not
     reused.
     """
@@ -246,7 +246,7 @@ def test_opcheck(path):
     assert ops.pin_memory_new(4, torch.empty(0, device="meta")).device.type == "meta"
 
 
-def test_queue_that_is_asked_for(path):
+def test_requested_queue_is_used(path):
     """Fails if ANYACCEL_AIO_QUEUE is ignored, or an invalid value is accepted."""
     os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
     try:

@@ -28,7 +28,7 @@ def tensors(n=1001, dtype=torch.float32, state=torch.float32, seed=0):
 
 
 # Fails if a step differs from torch's Adagrad with L2 decay.
-def test_adagrad_follows_torch():
+def test_adagrad_matches_torch():
     p, _, s = tensors()
     q = torch.nn.Parameter(p.clone())
     theirs = torch.optim.Adagrad([q], lr=1e-2, weight_decay=0.1)
@@ -42,7 +42,7 @@ def test_adagrad_follows_torch():
 
 
 # Fails if the value tensor of a sparse gradient, which DeepSpeed's Python code passes, is rejected.
-def test_adagrad_of_sparse_values():
+def test_adagrad_accepts_sparse_values():
     p, s = torch.randn(10, 4), torch.zeros(10, 4)
     g = torch.sparse_coo_tensor([[1, 7]], torch.ones(2, 4), (10, 4)).coalesce()
     some, squares = p.sparse_mask(g), s.sparse_mask(g)
@@ -57,7 +57,7 @@ def lion_of_the_paper(p, g, m):
 
 
 # Fails if a step differs from the formula in the paper on Lion.
-def test_lion_follows_the_paper():
+def test_lion_matches_the_paper():
     p, _, m = tensors()
     q, n = p.double(), m.double()
     for step in range(1, 6):
@@ -71,7 +71,7 @@ def test_lion_follows_the_paper():
 # tensors one by one.
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
-def test_types_and_lists(dtype, own_state):
+def test_dtypes_and_lists(dtype, own_state):
     given = [tensors(n, dtype, dtype if own_state else torch.float32, n) for n in (0, 1, 40_000, 333)]
     for update, update_list, numbers in (
             (ADAGRAD.adagrad_update, ADAGRAD.adagrad_update_list, (3, 1, 1e-2, 1e-10, 0.1)),
@@ -92,7 +92,7 @@ def test_types_and_lists(dtype, own_state):
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
     ("memory layout", lambda x: x.__setitem__(1, torch.ones(2002)[::2])),
 ])
-def test_wrong_tensors(what, change):
+def test_invalid_tensors(what, change):
     given = tensors()
     change(given)
     before = [x.clone() for x in given]
@@ -103,7 +103,7 @@ def test_wrong_tensors(what, change):
     assert all(torch.equal(a, b) for a, b in zip(given, before))
 
 
-def test_wrong_numbers():
+def test_invalid_numbers():
     given = tensors()
     for call in (lambda: ADAGRAD.adagrad_update(4, 1, 1e-2, 1e-10, 0.1, *given),
                  lambda: ADAGRAD.adagrad_update(3, -1, 1e-2, 1e-10, 0.1, *given),
@@ -117,7 +117,7 @@ def test_wrong_numbers():
 
 
 # Fails if autograd does not notice that a step changed parameters and state in place.
-def test_autograd_is_told():
+def test_autograd_detects_mutation():
     p, g, s = tensors()
     before = p._version, s._version
     torch.ops.anyaccel.adagrad_update(3, 1, 1e-2, 1e-10, 0.1, p, g, s)
@@ -137,7 +137,7 @@ def test_opcheck():
 
 # Fails if a rejected list still counts as modified. A backward pass would then reject unchanged
 # tensors.
-def test_refused_lists_are_not_taken_as_changed():
+def test_rejected_lists_do_not_count_as_modified():
     params, grads, states = ([torch.zeros(n) for n in sizes] for sizes in ((4, 4), (4, 4), (4, 5)))
     for call in (lambda: ADAGRAD.adagrad_update_list(3, 1, 1e-2, 1e-10, 0.1, params, grads, states),
                  lambda: LION.lion_update_list(3, 1, 1e-2, 0.9, 0.99, 0.1, params, grads, states)):

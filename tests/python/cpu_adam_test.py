@@ -56,7 +56,7 @@ class Optimizer(torch.optim.Optimizer):
 
 # Fails if a step differs from torch's AdamW or Adam: the losses diverge within a few steps.
 @pytest.mark.parametrize("adamw", [True, False])
-def test_training_follows_torch(adamw):
+def test_training_matches_torch(adamw):
     torch.manual_seed(0)
     before = torch.get_num_threads()
     # Other tests run in parallel, so waiting threads would take their CPU time.
@@ -85,7 +85,7 @@ def test_training_follows_torch(adamw):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("own_state", [False, True])
 @pytest.mark.parametrize("float_grad", [False, True])
-def test_types(adam, dtype, own_state, float_grad):
+def test_dtypes(adam, dtype, own_state, float_grad):
     state = dtype if own_state else torch.float32
     p, g, m, v = tensors(1001, dtype, state, torch.float32 if float_grad else dtype)
     q = p.float().clone()
@@ -125,7 +125,7 @@ def test_list(adam):
 
 
 # Fails if a transposed dense weight is rejected, or its elements are matched with the wrong state.
-def test_dense_in_another_order(adam):
+def test_transposed_weight(adam):
     plain = [x.view(20, 30) for x in tensors(600)]
     turned = [x.t().contiguous().t() for x in plain]
     update(adam, 1, plain)
@@ -141,7 +141,7 @@ def test_dense_in_another_order(adam):
     ("dtype of params", lambda x: x.__setitem__(0, x[0].double())),
     ("memory layout", lambda x: x.__setitem__(1, torch.ones(200)[::2])),
 ])
-def test_wrong_tensors(adam, what, change):
+def test_invalid_tensors(adam, what, change):
     given = tensors()
     change(given)
     before = [x.clone() for x in given]
@@ -158,7 +158,7 @@ def test_wrong_tensors(adam, what, change):
     ("eps", 1, 7, {"eps": -1.0}), ("weight_decay", 1, 7, {"weight_decay": float("nan")}),
     ("lr", 1, 7, {"lr": float("inf")}),
 ])
-def test_wrong_numbers(adam, what, step, number, changed):
+def test_invalid_numbers(adam, what, step, number, changed):
     given = tensors()
     before = [x.clone() for x in given]
     with pytest.raises(ValueError, match=what + ".*got.*want"):
@@ -174,7 +174,7 @@ def test_lists_of_unequal_length(adam):
 
 # Fails if the fast call misreads an argument, or handles calls that only torch supports: keywords,
 # conversions, modes and subclasses.
-def test_ways_to_call(adam):
+def test_call_variants(adam):
     numbers = (7, 3, 1.0, 0.9, 0.99, 1e-8, 0.5, True)
     names = ("optimizer_id", "step", "lr", "beta1", "beta2", "eps", "weight_decay", "bias_correction")
     calls = {
@@ -286,7 +286,7 @@ def optimizer_process(groups, control, ready):
 
 
 # Fails if a backward pass silently uses parameters that a step has changed since the forward pass.
-def test_autograd_is_told(adam):
+def test_autograd_detects_mutation(adam):
     p, g, m, v = tensors()
     p.requires_grad_()
     loss = (p * p).sum()

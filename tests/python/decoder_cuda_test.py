@@ -28,7 +28,7 @@ def begin(kind, past):
 
 @pytest.mark.parametrize("past", [5, 300, 20000])
 @pytest.mark.parametrize("kind", [{}, {"dtype": torch.bfloat16, "heads": 8, "kv_heads": 1, "dim": 128, "window": 1000}, {"bits": 4, "group": 64, "inner": 192}])
-def test_is_the_hosts(kind, past):
+def test_matches_the_host(kind, past):
     # Fails if the result differs from the host's with split attention over a long cache, heads that
     # share a key, or a window.
     model, x, (keys, values) = begin(kind, past)
@@ -84,7 +84,7 @@ def test_in_a_graph(kind):
 
 @pytest.mark.parametrize("shape", [(4096, 4096), (11008, 4096), (1000, 14336)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_products_of_models_sizes(shape, dtype):
+def test_products_of_model_sizes(shape, dtype):
     # Fails if a matrix with more blocks or longer rows than in the other tests gives wrong results.
     random = torch.Generator().manual_seed(3)
     weight = (torch.randn(*shape, generator=random) / shape[1] ** 0.5).to(dtype)
@@ -101,7 +101,7 @@ def test_products_of_models_sizes(shape, dtype):
     assert (got - want).abs().max() <= 2e-5 * want.abs().max()
 
 
-def test_tensors_of_two_devices():
+def test_mixed_devices_are_rejected():
     # Fails if a host tensor reaches a CUDA kernel.
     model, x, (keys, values) = begin({}, 5)
     with pytest.raises((ValueError, RuntimeError), match="another device"):

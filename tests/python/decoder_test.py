@@ -67,7 +67,7 @@ def test_many_rows_of_sequences(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_have_the_same_bits_alone(kind):
+def test_row_bits_do_not_depend_on_other_rows(kind):
     # Fails if a row's bits depend on the number of rows or threads.
     model = Model(torch.bfloat16, **KINDS[kind])
     x = torch.randn(13, model.hidden, generator=model.random)
@@ -86,7 +86,7 @@ def test_rows_have_the_same_bits_alone(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sequences_have_the_same_bits_alone(kind, dtype):
+def test_sequence_bits_do_not_depend_on_other_sequences(kind, dtype):
     # Fails if a row sees another sequence's positions, or its bits depend on the other sequences.
     model = Model(dtype, **KINDS[kind])
     capacities, pasts = [7, 16, 9], [0, 11, 3]
@@ -108,7 +108,7 @@ def test_sequences_have_the_same_bits_alone(kind, dtype):
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "int4 zeros", "experts"])
-def test_halves_are_the_whole(kind):
+def test_partial_results_sum_to_the_whole(kind):
     # Fails if the partial results of ranks that split a layer do not add up to the result of the
     # whole layer.
     model = Model(**KINDS[kind])
@@ -132,7 +132,7 @@ def test_halves_are_the_whole(kind):
     assert all(torch.equal(a, b) for a, b in zip(keys + values, halves_keys + halves_values))
 
 
-def test_experts_of_values_that_are_no_numbers():
+def test_experts_with_nan_scores():
     # Fails if a row with NaN scores selects a nonexistent expert, or affects other rows.
     model = Model(experts=5, per_token=2)
     x = torch.randn(3, model.hidden, generator=model.random)
@@ -142,7 +142,7 @@ def test_experts_of_values_that_are_no_numbers():
     assert got[1].isnan().all() and torch.equal(got[::2], want[::2])
 
 
-def test_refusals():
+def test_invalid_arguments():
     # Fails if inconsistent sizes reach the kernels.
     model = Model()
     x = torch.randn(2, model.hidden)

@@ -35,7 +35,7 @@ def compare(ops=OPS, page=None):
 
 # Fails if AnyAccel's bindings reject a call that DeepSpeed's accept, without a reason in
 # docs/reference/deepspeed.md.
-def test_no_difference_without_reason():
+def test_all_differences_have_a_reason():
     assert compare() == []
     assert len(OPS) == 22 and sum(map(len, OPS.values())) > 200
 
@@ -62,7 +62,7 @@ def test_stale_reasons_are_found():
 
 
 # Fails if the stored signatures differ from those of the installed DeepSpeed.
-def test_kept_signatures_are_deepspeeds():
+def test_stored_signatures_match_deepspeed():
     found = tool.installed()
     if found is None or found[0] != VERSION:
         pytest.skip(f"DeepSpeed {VERSION} is not installed")
@@ -70,7 +70,7 @@ def test_kept_signatures_are_deepspeeds():
 
 
 # Fails if the parser misreads a declaration, a macro, an overload or a default.
-def test_reader(tmp_path):
+def test_parser(tmp_path):
     for path in {path for paths in bindings.SOURCES.values() for path in paths}:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("// empty\n")

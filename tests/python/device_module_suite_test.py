@@ -16,7 +16,7 @@ if "sim" not in anyaccel.registered_backends():
     pytest.skip("this build has no simulator", allow_module_level=True)
 
 
-def judge(kind, cases, before="", **variables):
+def run_suite(kind, cases, before="", **variables):
     """Run the kit and return {case name: (outcome, message)}."""
     backend = "card" if kind in ("card", "mtia") else kind
     done = run(f"""
@@ -32,14 +32,14 @@ sys.exit(conformance.main(["--backend", {backend!r}, "--case", {cases!r}, "--jso
 # Fails if a module that AnyAccel registers fails a case of the suite.
 @pytest.mark.parametrize("kind", KINDS)
 def test_modules_pass_the_suite(kind):
-    results = judge(kind, "device_module.*")
+    results = run_suite(kind, "device_module.*")
     assert len(results) > 15
     assert {name: result for name, result in results.items() if result[0] not in ("passed", "skipped")} == {}
     assert len([result for result in results.values() if result[0] == "skipped"]) <= 1
 
 
 # Code that injects the defect of a row in mutants.md. It can use `module` and `accelerator`.
-SPOILERS = {
+DEFECTS = {
     "module_without_initialized": "del module._initialized",
     "module_never_initialized": "module.is_initialized = lambda: False",
     "module_choice_is_not_noticed": "module.is_initialized = accelerator._is_initialized",
@@ -84,14 +84,14 @@ def listed_mutants():
 
 # Fails if mutants.md and the injected defects differ.
 def test_mutants_are_listed():
-    assert sorted(SPOILERS) == sorted(name for name, _ in listed_mutants())
+    assert sorted(DEFECTS) == sorted(name for name, _ in listed_mutants())
 
 
 # Fails if the suite misses an injected defect.
 @pytest.mark.parametrize(("mutant", "case"), [*listed_mutants()])
-def test_mutant_is_found(mutant, case):
-    spoil = "\n".join("    " + line for line in SPOILERS[mutant].strip().splitlines())
-    results = judge("sim", case, f"""
+def test_mutant_is_detected(mutant, case):
+    spoil = "\n".join("    " + line for line in DEFECTS[mutant].strip().splitlines())
+    results = run_suite("sim", case, f"""
 import os, torch
 def make(name, accelerator, make=device_module._make):
     module = make(name, accelerator)

@@ -32,7 +32,7 @@ def test_audit_lists_what_torch_reads():
 
 
 # Fails if a row is malformed, or a name whose absence changes results is listed as absent.
-def test_audit_is_complete():
+def test_audit_is_well_formed():
     for name, ours, effect, why, _ in rows():
         assert ours in ("present", "absent") and effect in ("results", "error", "report", "none") and why.endswith("."), name
         assert (ours, effect) != ("absent", "results"), f"{name} changes results and is absent"
@@ -40,7 +40,7 @@ def test_audit_is_complete():
 
 # Fails if a module lacks a name that the table lists as present.
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_are_there(kind):
+def test_modules_have_the_listed_names(kind):
     names = [name for name, ours, *_ in rows() if ours == "present"]
     done = run(f"""
 import torch, anyaccel
@@ -73,7 +73,7 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
 # Fails if random numbers do not work on the simulator in place of CUDA. If torch is imported first,
 # a warning must say so.
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
-def test_random_numbers_in_the_place_of_cuda(imports, works):
+def test_random_numbers_with_simulated_cuda(imports, works):
     if torch.backends.cuda.is_built():
         pytest.skip("this LibTorch is built for CUDA, whose place cannot be taken")
     done = run(f"""

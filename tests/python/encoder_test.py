@@ -77,7 +77,7 @@ def test_against_torch(sizes, lengths):
     assert (model.run(x, lengths) - want).abs().max() <= 1e-5 * want.abs().max()
 
 
-def test_same_bits_for_threads_and_texts():
+def test_bits_do_not_depend_on_threads_or_other_texts():
     # Fails if a text's bits depend on the number of threads or on the other texts.
     model = Encoder(hidden=80, heads=2, inner=200)
     lengths = [30, 3, 61]
@@ -93,7 +93,7 @@ def test_same_bits_for_threads_and_texts():
         torch.set_num_threads(threads)
 
 
-def test_nothing():
+def test_empty_batch_and_no_layers():
     # Fails if an empty batch does not give an empty result, or an encoder without layers changes
     # its input.
     model = Encoder()
@@ -103,7 +103,7 @@ def test_nothing():
     assert torch.equal(model.run(x, [3]), x)
 
 
-def test_refusals():
+def test_invalid_arguments():
     # Fails if inconsistent sizes reach the kernels.
     model = Encoder()
 

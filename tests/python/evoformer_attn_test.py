@@ -66,12 +66,12 @@ def compare(inputs, scale=None, error=None):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("lead, queries, keys, heads, dim", [((1, 3), 48, 48, 2, 32), ((2, 2), 37, 61, 3, 20), ((5,), 70, 33, 1, 8)])
-def test_is_plain_attention(lead, queries, keys, heads, dim, dtype, has1, has2):
+def test_matches_plain_attention(lead, queries, keys, heads, dim, dtype, has1, has2):
     compare(make(lead, queries, keys, heads, dim, dtype, has1, has2))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_long_rows_go_through_several_chunks(dtype):
+def test_keys_span_several_chunks(dtype):
     """Fails if the running softmax is wrong when the keys span several chunks, or a tile of queries
     is wrong.
     """
@@ -81,13 +81,13 @@ def test_long_rows_go_through_several_chunks(dtype):
 @pytest.mark.parametrize("lead, queries, keys, heads, dim", [
     ((0, 2), 5, 5, 2, 8), ((2, 0), 5, 5, 2, 8), ((1, 2), 0, 5, 2, 8), ((1, 2), 5, 0, 2, 8), ((1, 2), 5, 5, 0, 8), ((1, 2), 5, 5, 2, 0),
     ((1, 1), 1, 1, 1, 1), ((2, 1, 2), 3, 4, 2, 5)])
-def test_sizes_at_the_edge(lead, queries, keys, heads, dim):
+def test_empty_and_tiny_sizes(lead, queries, keys, heads, dim):
     """Fails if a size of zero or one causes a division by zero or an invalid read."""
     compare(make(lead, queries, keys, heads, dim, torch.float32))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_nothing_to_see_is_zero(dtype):
+def test_queries_without_visible_keys_are_zero(dtype):
     """Fails if a query without visible keys, hidden by either bias, gives NaN instead of zero
     results and zero gradients.
     """
@@ -102,7 +102,7 @@ def test_nothing_to_see_is_zero(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [1e9, 3e4, 300.0, "least"])
-def test_masks_of_large_numbers(dtype, size):
+def test_large_masks(dtype, size):
     """Fails if the backward pass loses accuracy under AlphaFold's masks, 1e9 * (mask - 1), because
     it assumes that the stored log-sum-exp is exact. If a mask covers all keys of an entry, only
     score differences that survive rounding count.
@@ -133,7 +133,7 @@ def test_masks_of_large_numbers(dtype, size):
         torch.testing.assert_close(mine.grad.cpu().to(wide), right.grad, rtol=2 * error, atol=2 * error * (1 + right.grad.abs().max().item()))
 
 
-def test_not_a_number_is_not_hidden():
+def test_nan_propagates():
     q, k, v, bias1, bias2 = (x.detach() for x in make((1, 2), 5, 40, 1, 8, torch.float32))
     q[0, 0, 3, 0, 5] = math.nan
     bias2[0, 0, 0, 1, 39] = math.nan
@@ -142,7 +142,7 @@ def test_not_a_number_is_not_hidden():
 
 
 @pytest.mark.parametrize("which", range(4))
-def test_inputs_with_gaps(which):
+def test_strided_inputs(which):
     """Fails if strides are ignored. Inputs are transposed in several ways, have a strided last
     dimension or expanded biases.
     """
@@ -180,7 +180,7 @@ def test_gradients(lead, heads, dim):
                                     fast_mode=True)
 
 
-def test_a_second_gradient_is_refused():
+def test_second_derivative_raises():
     """Fails if a second derivative is zero instead of raising an error."""
     q, k, v, bias1, bias2 = map(on, make((1, 2), 4, 4, 1, 4, torch.float64))
     first, = torch.autograd.grad(evoformer.evoformer_attention(q, k, v, bias1, bias2).square().sum(), q, create_graph=True)
@@ -190,7 +190,7 @@ def test_a_second_gradient_is_refused():
 
 @HOST
 @pytest.mark.parametrize("lead, heads", [((1, 6), 2), ((1, 1), 1), ((2, 40), 1)])
-def test_threads_change_no_bit(lead, heads):
+def test_bits_do_not_depend_on_threads(lead, heads):
     """Fails if the bits of a gradient that threads share depend on timing or on the number of
     threads.
     """
@@ -242,7 +242,7 @@ def deepspeeds_call(inputs, grad):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
-def test_functions_that_deepspeed_calls(dtype, has1, has2):
+def test_deepspeed_functions(dtype, has1, has2):
     """Fails if the arguments are in another order than DeepSpeed's, or lse or a gradient is not
     written.
     """
@@ -266,7 +266,7 @@ def test_functions_that_deepspeed_calls(dtype, has1, has2):
         torch.testing.assert_close(evoformer.DS4Sci_EvoformerAttention(*map(on, inputs[:3]), list(map(on, biases))), out, rtol=0, atol=0)
 
 
-def test_gradients_of_biases_are_added():
+def test_bias_gradients_are_accumulated():
     """Fails if the biases' gradients overwrite the tensors that DeepSpeed passes instead of being
     added to them.
     """
@@ -280,7 +280,7 @@ def test_gradients_of_biases_are_added():
         torch.testing.assert_close(twice.cpu(), (2 if once.shape != out.shape else 1) * once.cpu(), rtol=1e-5, atol=1e-5)
 
 
-def test_a_change_is_seen_by_autograd():
+def test_autograd_detects_mutation():
     """Fails if autograd misses a write into a tensor that it saved. Writing results of inputs that
     require gradients must raise an error.
     """
@@ -334,7 +334,7 @@ def test_errors(call):
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
+def test_opcheck():
     """Fails if torch cannot trace an op, or a schema does not declare a mutation."""
     op = torch.ops.anyaccel
     inputs = make((1, 2), 6, 5, 3, 4, torch.float32)
@@ -349,7 +349,7 @@ def test_torch_finds_the_ops_well_made():
                           (out, *given[:3], out, lse, *given[3:], None, *(torch.zeros_like(x) for x in given)))
 
 
-def test_it_compiles():
+def test_compile():
     """Fails if a compiled function gives different results or gradients."""
     inputs = [on(x) for x in make((1, 2), 6, 5, 3, 4, torch.float32)]
     compiled = torch.compile(evoformer.evoformer_attention, backend="aot_eager", fullgraph=True)

@@ -20,7 +20,7 @@ FORMATS = {"e4m3": (8, 3, 3, 480.0), "e5m2": (8, 2, 2, 114688.0), "e4m7": (12, 4
 SHAPES = [((8, 64), 64), ((3, 5, 16), 8), ((1, 512), 512), ((40, 1000), 200), ((7, 24), 8), ((300, 1024), 512), ((2, 9), 18 * 8)]
 
 
-def drawn(*shape, dtype=torch.float32, seed=1):
+def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
@@ -81,7 +81,7 @@ def plain(x, group, name):
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("shape, group", SHAPES, ids=str)
 def test_codes_and_values(shape, group, name, dtype):
-    x = drawn(*shape, dtype=dtype)
+    x = random_tensor(*shape, dtype=dtype)
     if x.numel() % group:
         x = x.repeat(group // math.gcd(x.numel(), group), 1)
     rows = quantized(x, group, name)
@@ -99,7 +99,7 @@ def test_codes_and_values(shape, group, name, dtype):
 
 # Fails if a finite 8-bit code has a different value than in torch's own float8 types.
 @pytest.mark.parametrize("name, dtype", [("e4m3", torch.float8_e4m3fn), ("e5m2", torch.float8_e5m2)])
-def test_codes_are_torchs(name, dtype):
+def test_8_bit_codes_match_torch(name, dtype):
     rows = torch.cat([torch.arange(256, dtype=torch.uint8), torch.tensor([1.0]).view(torch.uint8)])[None].to(DEVICE)
     ours, theirs = read(rows, (256,), 256, name), torch.arange(256, dtype=torch.uint8).view(dtype).float()
     finite = theirs.isfinite()
@@ -109,7 +109,7 @@ def test_codes_are_torchs(name, dtype):
 # Fails if zeros are not preserved (DeepSpeed's kernels change them), or values near 0 are rounded
 # up to the smallest normal number.
 @pytest.mark.parametrize("name", FORMATS)
-def test_zeros_and_what_is_near(name):
+def test_zeros_and_tiny_values(name):
     x = torch.zeros(2, 24)
     x[1, :3] = torch.tensor([1.0, 1e-13, -1e-13])
     assert torch.equal(read(quantized(x, 24, name), x.shape, 24, name)[:, 3:], x[:, 3:])
@@ -119,9 +119,9 @@ def test_zeros_and_what_is_near(name):
 # Fails if NaN or infinity in a group does not make that group NaN, or affects other groups.
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_no_number(name, dtype):
+def test_nan_and_infinity(name, dtype):
     for bad in (math.inf, -math.inf, math.nan):
-        x = drawn(5, 40)
+        x = random_tensor(5, 40)
         x[2, 39] = bad
         found = read(quantized(x.to(dtype), 40, name), x.shape, 40, name)
         assert found[2].isnan().all() and not found[[0, 1, 3, 4]].isnan().any()
@@ -147,9 +147,9 @@ def test_stochastic_rounding(name):
 
 # Fails if elements are read or written in memory order instead of the tensor's order.
 @pytest.mark.parametrize("name", FORMATS)
-def test_what_is_not_contiguous(name):
+def test_noncontiguous_tensors(name):
     bits, mantissa = FORMATS[name][:2]
-    x = drawn(16, 48)
+    x = random_tensor(16, 48)
     want = quantized(x.t().contiguous(), 16, name).cpu()
     assert torch.equal(quantized(x.to(DEVICE).t(), 16, name).cpu(), want)
     gaps = torch.zeros(48, want.shape[1], 2, dtype=torch.uint8, device=DEVICE)
@@ -166,7 +166,7 @@ def test_empty():
         bits, mantissa = FORMATS[name][:2]
         rows = quantized(torch.empty(0, 64), 64, name)
         assert rows.shape[0] == 0 and read(rows, (0, 64), 64, name).shape == (0, 64)
-        F.selective_dequantize(torch.empty(0, 4, 8, device=DEVICE), quantized(drawn(3, 4, 8), 8, name), torch.empty(0, dtype=torch.int32, device=DEVICE), 8,
+        F.selective_dequantize(torch.empty(0, 4, 8, device=DEVICE), quantized(random_tensor(3, 4, 8), 8, name), torch.empty(0, dtype=torch.int32, device=DEVICE), 8,
                                mantissa, bits - mantissa - 1)
 
 
@@ -174,9 +174,9 @@ def test_empty():
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("integer", [torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize("name", FORMATS)
-def test_selective(name, integer, dtype):
+def test_selective_dequantize(name, integer, dtype):
     bits, mantissa = FORMATS[name][:2]
-    x = drawn(6, 10, 32, dtype=dtype)
+    x = random_tensor(6, 10, 32, dtype=dtype)
     rows = quantized(x, 64, name)
     every = read(rows, x.shape, 64, name, dtype)
     indexes = torch.tensor([4, 0, 4, 5], dtype=integer)
@@ -187,8 +187,8 @@ def test_selective(name, integer, dtype):
 
 # Fails if scales are read from the beginning of full rows, as DeepSpeed's function does.
 @pytest.mark.parametrize("name", FORMATS)
-def test_scales(name):
-    rows = quantized(drawn(12, 24), 24, name)
+def test_get_scales(name):
+    rows = quantized(random_tensor(12, 24), 24, name)
     _, steps = codes_and_steps(rows, 24, name)
     cut = rows.split(rows.shape[1] - 4, dim=-1)[1].contiguous()
     assert torch.equal(F.get_scales(rows, 12).cpu(), steps) and torch.equal(F.get_scales(cut, 12).cpu(), steps)
@@ -199,9 +199,9 @@ def test_scales(name):
             bad()
 
 
-def test_threads_change_nothing():
+def test_results_do_not_depend_on_threads():
     # Fails if random numbers or codes depend on the number of threads.
-    x = drawn(900, 512)
+    x = random_tensor(900, 512)
     found = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
@@ -211,14 +211,14 @@ def test_threads_change_nothing():
     assert torch.equal(found[0][0], found[1][0]) and torch.equal(found[0][1], found[1][1])
 
 
-X, ROWS = drawn(4, 16), torch.zeros(4, 20, dtype=torch.uint8)
+X, ROWS = random_tensor(4, 16), torch.zeros(4, 20, dtype=torch.uint8)
 BAD = {
     "no such bits": lambda: F.quantize(ROWS, X, 16, 0, 5, 2),
     "no such mantissa": lambda: F.quantize(ROWS, X, 16, 0, 8, 4),
     "no group": lambda: F.quantize(ROWS, X, 0, 0, 8, 3),
     "negative group": lambda: F.quantize(ROWS, X, -16, 0, 8, 3),
     "not whole groups": lambda: F.quantize(ROWS, X, 15, 0, 8, 3),
-    "no whole bytes": lambda: F.quantize(ROWS, drawn(4, 2), 2, 0, 6, 2),
+    "no whole bytes": lambda: F.quantize(ROWS, random_tensor(4, 2), 2, 0, 6, 2),
     "few rows": lambda: F.quantize(ROWS[:3], X, 16, 0, 8, 3),
     "rows' dtype": lambda: F.quantize(ROWS.int(), X, 16, 0, 8, 3),
     "dtype": lambda: F.quantize(ROWS, X.double(), 16, 0, 8, 3),
@@ -240,7 +240,7 @@ BAD = {
 # Fails if an invalid call changes a tensor or accesses memory out of bounds, or its error does not
 # name the cause.
 @pytest.mark.parametrize("name", BAD)
-def test_wrong_arguments(name):
+def test_invalid_arguments(name):
     before = X.clone()
     with pytest.raises(ValueError, match=r"\[fp_quantizer_\w+\] .*got.*want"):
         BAD[name]()
@@ -261,7 +261,7 @@ def test_opcheck():
 
 # Fails if autograd misses a change to a saved tensor, so that the backward pass uses the new
 # values.
-def test_autograd_sees_the_change():
+def test_autograd_detects_mutation():
     x = torch.ones(16, requires_grad=True)
     saved = x.detach().clone()
     y = x * saved

@@ -35,7 +35,7 @@ def test_adam(dtype, mode):
 
 
 # Fails if parameters that require gradients, which FusedAdam passes for bfloat16, are rejected.
-def test_adam_of_parameters():
+def test_adam_accepts_parameters():
     p = torch.nn.Parameter(torch.ones(10, dtype=torch.bfloat16))
     g = torch.ones_like(p)
     ADAM.multi_tensor_adam(65536, FLAG, [[g], [p], [torch.zeros_like(p)], [torch.zeros_like(p)]], 0.5, 0.9, 0.99, 0.0, 1, 1,
@@ -91,7 +91,7 @@ def test_lamb_bounds():
     assert LAMB.lamb(torch.zeros(8), torch.tensor([]), *state(), *numbers(7.0, 0.5)).item() == 1
 
 
-def test_wrong_arguments():
+def test_invalid_arguments():
     g, p, m, v = lists(torch.float32, 2)
     before = [x.clone() for x in p]
     for call in (lambda: ADAM.multi_tensor_adam(1, FLAG, [g[:1], p, m, v], 1e-2, 0.9, 0.99, 1e-8, 1, 1, 1, 0.1),

@@ -40,20 +40,20 @@ def test_counterparts(path, names):
 
 # Fails if a name that contains `deepspeed` is missing after a program replaces that string
 # everywhere.
-def test_word_in_a_name():
+def test_names_containing_deepspeed():
     from anyaccel.ops.anyaccel4science import DS4Sci_EvoformerAttention
     assert DS4Sci_EvoformerAttention is anyaccel.ops.deepspeed4science.DS4Sci_EvoformerAttention
 
 
 # Fails if rows of the tables are not parsed, and therefore not tested.
-def test_tables_were_read():
+def test_tables_are_parsed():
     assert len(ROWS) == 28 and sum(len(names) for _, names in ROWS) > 150 and len(MISSING) == 47
 
 
 # Fails if the error for a path without a counterpart does not say what to do, with `import` or
 # `from ... import`.
 @pytest.mark.parametrize("path", MISSING)
-def test_missing_paths_say_what_to_do(path):
+def test_errors_for_missing_paths_give_advice(path):
     *above, last = path.split(".")
     ways = [f"import anyaccel.{path}", f"from {'.'.join(['anyaccel', *above])} import {last}"]
     # The package has a function with this name.
@@ -64,7 +64,7 @@ def test_missing_paths_say_what_to_do(path):
 
 # Fails if the advice is missing for a missing attribute of the package, or appears for a name that
 # DeepSpeed lacks, too.
-def test_missing_names_say_what_to_do():
+def test_errors_for_missing_names_give_advice():
     for name in ("initialize", "zero", "init_inference", "DeepSpeedConfig"):
         with pytest.raises(AttributeError, match=f"no counterpart of deepspeed.{name}; keep"):
             getattr(anyaccel, name)
@@ -79,7 +79,7 @@ def test_missing_names_say_what_to_do():
 
 # Fails if DeepSpeed has a module for ops, accelerators or communication that the tables do not
 # mention.
-def test_no_module_of_deepspeed_is_left_out():
+def test_tables_list_all_modules_of_deepspeed():
     spec = importlib.util.find_spec("deepspeed")
     if spec is None:
         pytest.skip("DeepSpeed is not installed")
@@ -96,7 +96,7 @@ def test_no_module_of_deepspeed_is_left_out():
 
 
 # Fails if a builder does not belong to the current accelerator, or an op lacks its builder.
-def test_builders_are_the_accelerators():
+def test_builders_belong_to_the_accelerator():
     from anyaccel.ops import op_builder
     from anyaccel.ops.op_builder import CPUAdamBuilder, all_ops, async_io
     assert CPUAdamBuilder is get_accelerator().get_op_builder("CPUAdamBuilder") is op_builder.CPUAdamBuilder
@@ -138,7 +138,7 @@ OPTIMIZERS = {
 
 # Fails if an optimizer's results differ from torch's, including for parameters that skip a step.
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_optimizers_follow_torchs(name):
+def test_optimizers_match_torch(name):
     ours, torchs = OPTIMIZERS[name]
     mine, theirs = parameters(), parameters()
     for got, want in zip(run(ours(mine), mine), run(torchs(theirs), theirs)):
@@ -195,7 +195,7 @@ def test_lamb():
 
 # Fails if loading a state dict does not resume the run, or a state has the wrong dtype. Sparse
 # gradients must not change other rows.
-def test_states():
+def test_optimizer_states():
     from anyaccel.ops.adagrad import DeepSpeedCPUAdagrad
     from anyaccel.ops.adam import DeepSpeedCPUAdam
     whole, parts = parameters(torch.bfloat16), parameters(torch.bfloat16)
@@ -223,7 +223,7 @@ def test_states():
 
 # Fails if a subgroup's step cannot be undone, or undoing a step that never happened is not an
 # error.
-def test_subgroups():
+def test_subgroup_rollback():
     from anyaccel.ops.adam import DeepSpeedCPUAdam
     weight = torch.nn.Parameter(torch.linspace(-1, 1, 16))
     before = weight.data.clone()
@@ -240,7 +240,7 @@ def test_subgroups():
 
 
 # Fails if an unsupported option or tensor does not raise an error.
-def test_refused():
+def test_unsupported_arguments_raise():
     from anyaccel.ops.adam import DeepSpeedCPUAdam, FusedAdam
     from anyaccel.ops.lamb import FusedLamb
     for cls in (DeepSpeedCPUAdam, FusedAdam, FusedLamb):

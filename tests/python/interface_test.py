@@ -284,7 +284,7 @@ def test_member(name):
 
 
 # Fails if one of DeepSpeed's 77 members has no check.
-def test_all_77_are_checked():
+def test_all_77_members_are_checked():
     assert len(CHECKS) == 77
 
 
@@ -302,7 +302,7 @@ def test_errors_have_codes():
 
 # Fails if errors raised in Python have another format than the library's, or torch's own errors are
 # converted.
-def test_other_errors():
+def test_errors_from_python_and_torch():
     with pytest.raises(anyaccel.Error, match=r"\[pin_empty\] .*; got device 'meta', want cpu") as error:
         get_accelerator().pin_empty(1, dtype=torch.float32, device="meta")
     assert error.value.code == "invalid_argument"
@@ -311,7 +311,7 @@ def test_other_errors():
 
 
 # Fails if compute_capability() on the CPU returns a value instead of raising an error.
-def test_compute_capability_is_refused():
+def test_compute_capability_raises():
     with pytest.raises(anyaccel.Error) as error:
         get_accelerator().compute_capability()
     assert error.value.code == "unsupported"
@@ -330,7 +330,7 @@ def test_local_ranks_beyond_the_devices():
 
 
 # Fails if modifying a returned list modifies the names cached in Python.
-def test_kept_names():
+def test_cached_names_cannot_be_modified():
     a = get_accelerator()
     a.export_envs().append("changed")
     assert "changed" not in a.export_envs()

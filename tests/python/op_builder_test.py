@@ -35,7 +35,7 @@ def test_load_returns_the_module():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64,
                                    torch.int32, torch.int16, torch.int8, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.bool,
                                    torch.complex64, torch.complex128])
-def test_bytes_of_every_dtype(dtype):
+def test_byte_views_of_every_dtype(dtype):
     utils = accelerator.create_op_builder("UtilsBuilder").load()
     for shape in ((), (1,), (3, 5), (0,), (2, 0, 3)):
         want = torch.randint(0, 2, (torch.Size(shape).numel() * dtype.itemsize,), dtype=torch.uint8)
@@ -60,7 +60,7 @@ def test_opcheck():
 # Fails if one of DeepSpeed's builders is unknown, or neither loads nor raises an error that names
 # the op and the backend.
 @pytest.mark.parametrize("name", DEEPSPEED)
-def test_deepspeeds_names(name):
+def test_deepspeed_builder_names(name):
     builder = accelerator.create_op_builder(name + "Builder")
     assert builder.NAME and builder.NAME != "not_implemented"
     if not builder.is_compatible():
@@ -74,7 +74,7 @@ def test_deepspeeds_names(name):
 
 # Fails if a package's builder classes are not found, or a module that cannot be imported hides
 # those of other modules.
-def test_package_of_builders(tmp_path, monkeypatch):
+def test_builder_package(tmp_path, monkeypatch):
     package = tmp_path / "mycard_ops"
     package.mkdir()
     (package / "__init__.py").write_text("from .adam import MyAdamBuilder\n")
@@ -91,7 +91,7 @@ def test_package_of_builders(tmp_path, monkeypatch):
 
 # Fails if create_op_builder() cannot construct a backend's own builder, or imported helpers and
 # abstract bases count as ops.
-def test_classes_of_a_backend(tmp_path, monkeypatch):
+def test_builder_classes_of_a_backend(tmp_path, monkeypatch):
     helper = tmp_path / "buildtools"
     helper.mkdir()
     (helper / "__init__.py").write_text("class WheelBuilder:\n    pass\nclass LentBuilder:\n    pass\n")
@@ -152,7 +152,7 @@ def slow_build(tmp_path, code):
 
 # Fails if Ctrl-C during a build does not promptly raise KeyboardInterrupt, or leaves compilers
 # running.
-def test_ctrl_c(tmp_path):
+def test_ctrl_c_during_build(tmp_path):
     done = slow_build(tmp_path, """
 threading.Thread(target=lambda: (begun(), os.kill(os.getpid(), signal.SIGINT)), daemon=True).start()
 try:
@@ -196,7 +196,7 @@ os._exit(0)
 
 
 # Fails if loading a prebuilt op runs a program, or requires a compiler or a cache.
-def test_fresh_process(tmp_path):
+def test_prebuilt_op_in_a_new_process(tmp_path):
     code = "import anyaccel; anyaccel.get_accelerator().create_op_builder('UtilsBuilder').load()"
     bare = {**os.environ, "PATH": "/nowhere", "CXX": "/nowhere/c++", "ANYACCEL_OP_CACHE": str(tmp_path / "cache")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=bare)

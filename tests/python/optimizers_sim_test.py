@@ -113,7 +113,7 @@ def test_lamb_without_a_copy():
 # error.
 @pytest.mark.parametrize("name", STEPS)
 @pytest.mark.parametrize("odd", [0, 1, 2])
-def test_tensors_of_both(name, odd):
+def test_mixed_devices_are_rejected(name, odd):
     given = [torch.ones(10, device=DEVICE if i == odd else "cpu") for i in range(4)]
     with pytest.raises(RuntimeError, match="on the same device.*sim:0 and cpu"):
         STEPS[name](1, *given)

@@ -40,7 +40,7 @@ def output(code, **environment):
 
 # Fails if importing the package selects an accelerator, starts a thread, or imports other modules
 # besides torch.
-def test_import_chooses_nothing():
+def test_import_selects_nothing():
     code = """
 import os, sys, torch
 before = set(sys.modules); threads = len(os.listdir("/proc/self/task"))
@@ -57,7 +57,7 @@ print(sorted(m for m in set(sys.modules) - before if not m.startswith("anyaccel"
 
 # Fails if a memory query of the CPU ignores ANYACCEL_CPU_MEMORY, or an invalid value does not give
 # a one-line error.
-def test_cpu_memory_is_the_process_on_request():
+def test_cpu_memory_can_be_resident_size():
     code = """
 import torch
 from anyaccel import get_accelerator
@@ -210,7 +210,7 @@ print(sorted(int(x) for b in torch.utils.data.DataLoader(Data(), batch_size=4, n
 
 
 # Fails if simultaneous first calls from several threads return different accelerators.
-def test_threads_share_one():
+def test_threads_share_one_accelerator():
     code = """
 import threading, anyaccel
 gate, seen = threading.Barrier(4), []
@@ -225,7 +225,7 @@ print(len({id(s) for s in seen}))
 
 
 # Fails if objects that are alive at exit, such as graphs or open scopes, crash the interpreter.
-def test_clean_end():
+def test_clean_exit():
     code = """
 import torch, anyaccel
 a = anyaccel.get_accelerator()
@@ -242,7 +242,7 @@ print("end")
 # Fails if importing the package takes more than a fifth of the CPU time of importing torch. The
 # documented limit is 50 ms, a twentieth, which `benchmarks/run start` measures. This test allows
 # more, because the machine may be slow or busy.
-def test_import_is_light():
+def test_import_is_fast():
     code = """
 import time
 begin = time.process_time()
@@ -258,7 +258,7 @@ print((time.process_time() - middle) / (middle - begin))
 # Fails if a multiprocessing worker, with any start method, cannot query the accelerator or does not
 # exit by itself.
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_workers(method, tmp_path):
+def test_multiprocessing_workers(method, tmp_path):
     (tmp_path / "work.py").write_text("""
 import multiprocessing
 import sys
@@ -287,7 +287,7 @@ if __name__ == "__main__":
 # Fails if a forked child does not exit normally, with its exit handlers and destructors, or breaks
 # its parent's work.
 @pytest.mark.parametrize("name", ["cpu", SIM])
-def test_child_ends_by_itself(name):
+def test_forked_child_exits_normally(name):
     code = """
 import atexit, os, sys, torch, anyaccel
 a = anyaccel.get_accelerator()
@@ -309,7 +309,7 @@ print(x.sum().item())
 # Fails if the simulator computes wrong results or hangs in a forked child instead of raising a
 # clear error.
 @NEEDS_SIM
-def test_sim_in_a_child_is_an_error():
+def test_sim_in_a_forked_child_is_an_error():
     code = """
 import os, torch, anyaccel
 a = anyaccel.get_accelerator()
@@ -329,7 +329,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x * 2).sum().item())
 # Fails if daemon threads that wait in AnyAccel's calls crash the interpreter at exit. (Threads that
 # wait in torch's ops do, because of torch.)
 @pytest.mark.parametrize("name", ["cpu", SIM])
-def test_end_with_threads_that_wait(name):
+def test_exit_with_waiting_threads(name):
     code = """
 import threading, torch, anyaccel
 a = anyaccel.get_accelerator()
@@ -355,7 +355,7 @@ print("end")
 # Fails if forked or spawned workers of a DataLoader with pinned batches return wrong data or crash.
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("name", ["cpu", SIM])
-def test_data_loader_for_a_device(name, method, tmp_path):
+def test_data_loader_with_pinned_batches(name, method, tmp_path):
     (tmp_path / "load.py").write_text("""
 import sys
 

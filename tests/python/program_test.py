@@ -40,7 +40,7 @@ def test_same_command_line(words):
 
 # Fails if `python -m anyaccel` imports torch, which takes a second.
 @needs_program
-def test_no_torch_is_imported(tmp_path):
+def test_program_does_not_import_torch(tmp_path):
     (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
     path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     done = module("--version", PYTHONPATH=path)
@@ -67,7 +67,7 @@ def torch_of(folder, version):
 
 # Fails if another torch version causes a loader error instead of a message with both versions and
 # the remedy.
-def test_other_torch_is_refused(tmp_path):
+def test_other_torch_version_is_rejected(tmp_path):
     path = torch_of(tmp_path, "2.9.1+cu128")
     code = """
 try:
@@ -82,7 +82,7 @@ except RuntimeError as error:
 
 
 # Fails if the error for missing torch does not say what to install.
-def test_no_torch_is_said(tmp_path):
+def test_missing_torch_is_reported(tmp_path):
     code = f"""
 import sys
 class Hidden:

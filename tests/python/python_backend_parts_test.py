@@ -175,7 +175,7 @@ kept = a.pin_empty(8, dtype=torch.int8)
 
 # Fails if host_allocator() cannot return None for "no pinning needed" or the base backend's
 # allocator. Other objects must be rejected.
-def test_host_allocator_of_the_backend_below():
+def test_host_allocator_of_the_base_backend():
     done = run("""
 class Nothing(Card):
     def host_allocator(self): return None

@@ -11,7 +11,7 @@ from python_backend_case import run
 
 # Fails if a registered class cannot be selected by its name, or C++ does not call it.
 # device_properties() and memory_info() are C++ functions.
-def test_chosen_by_name():
+def test_selected_by_name():
     done = run("""
 register_backend("card", Card, base="cpu", vendor="us")
 a = get_accelerator()
@@ -173,7 +173,7 @@ sys.exit(conformance.main(words))
 
 
 # Fails if the conformance kit passes an incorrect Python backend.
-def test_conformance_fails_what_is_wrong():
+def test_conformance_detects_incorrect_backend():
     done = run("""
 class Wrong(Card):
     def set_device(self, index):

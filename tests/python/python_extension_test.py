@@ -104,7 +104,7 @@ def test_changed_header(extension):
 
 # Fails if an op that cannot be built is compatible until its build fails, or an unsupported flag is
 # ignored.
-def test_refusals(extension):
+def test_unsupported_builders(extension):
     builders = classes_of("ext_ops")
     gone = builders["GoneBuilder"]()
     assert not gone.is_compatible() and "gone.cpp" in gone.compatibility().reason
@@ -117,7 +117,7 @@ def test_refusals(extension):
 
 
 # Fails if builder() does not give setup.py the same sources.
-def test_for_setup(extension):
+def test_sources_for_setup(extension):
     made = classes_of("ext_ops")["ScaleBuilder"]().builder()
     assert [os.path.basename(path) for path in made.sources] == ["scale.cpp"]
     assert str(extension / "headers") in made.include_dirs
@@ -158,7 +158,7 @@ def test_example(tmp_path):
 
 # Fails if C++ does not find the builders of a Python backend's package. The conformance kit looks
 # them up through the accelerator's C++ object.
-def test_cpp_sees_the_builders(extension):
+def test_cpp_finds_the_builders(extension):
     code = f"""
         import sys
         sys.path.insert(0, {str(extension.parent)!r})

@@ -17,7 +17,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 TYPES = (Q.Symmetric, Q.Asymmetric)
 
 
-def drawn(*shape, dtype=torch.float32, seed=1):
+def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
@@ -61,7 +61,7 @@ SHAPES = [((8, 64), 8), ((3, 5, 14), 5), ((1, 2), 1), ((6, 34), 17), ((2, 4096),
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("shape, groups", SHAPES, ids=str)
 def test_codes_and_values(shape, groups, bits, kind, dtype):
-    x = drawn(*shape, dtype=dtype) * 3 + 1
+    x = random_tensor(*shape, dtype=dtype) * 3 + 1
     codes, params = on_device(Q.quantize, x, groups, bits, kind)
     want, want_params = plain_codes(x, groups, bits, kind)
     assert codes.dtype == torch.int8 and codes.shape == (*shape[:-1], shape[-1] * bits // 8)
@@ -83,7 +83,7 @@ def test_codes_and_values(shape, groups, bits, kind, dtype):
 # Fails if int8 with odd sizes is rejected (only int4 needs pairs), or the last elements are wrong.
 @pytest.mark.parametrize("shape, groups", [((7,), 1), ((3, 5), 5), ((), 1), ((11, 13), 13), ((1,), 1)], ids=str)
 def test_odd_sizes(shape, groups):
-    x = drawn(*shape)
+    x = random_tensor(*shape)
     codes, params = on_device(Q.quantize, x, groups, 8, Q.Symmetric)
     want, want_params = plain_codes(x, groups, 8, Q.Symmetric)
     assert codes.shape == shape and torch.equal(codes.float().reshape(groups, -1), want) and torch.equal(params, want_params)
@@ -91,8 +91,8 @@ def test_odd_sizes(shape, groups):
 
 # Fails if elements are read in memory order instead of the tensor's order, or strides of codes and
 # parameters are ignored.
-def test_what_is_not_contiguous():
-    x = drawn(48, 32)
+def test_noncontiguous_tensors():
+    x = random_tensor(48, 32)
     for cut in (lambda x: x.t(), lambda x: x[::2], lambda x: x[:, 3:21], lambda x: x.t()[1:, ::3], lambda x: x[None, :, 5].expand(4, 48)):
         view = cut(x)
         groups = view.shape[0]
@@ -143,9 +143,9 @@ def test_special_groups(bits, kind, dtype):
 # Fails if results depend on the number of threads.
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_threads_change_nothing(bits, kind):
+def test_results_do_not_depend_on_threads(bits, kind):
     for size, groups in ((300_002, 1), (600_008, 4), (40_000, 1000)):
-        x = drawn(size)
+        x = random_tensor(size)
         made = {}
         for threads in (1, 2):
             torch.set_num_threads(threads)
@@ -159,9 +159,9 @@ def test_threads_change_nothing(bits, kind):
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("nodes, devices", [(1, 2), (2, 2), (2, 4), (3, 1)])
-def test_gradients_go_round(nodes, devices, bits, kind):
+def test_quantized_all_to_alls(nodes, devices, bits, kind):
     ranks, rows, columns = nodes * devices, 24, 32
-    gradients = [drawn(rows, columns, seed=rank) for rank in range(ranks)]
+    gradients = [random_tensor(rows, columns, seed=rank) for rank in range(ranks)]
     sent = [on_device(Q.swizzle_quant, x, rows, bits, kind, 1, nodes, devices) for x in gradients]
     reduced = {}
     for node in range(nodes):
@@ -184,9 +184,9 @@ def test_gradients_go_round(nodes, devices, bits, kind):
 # Fails if the sums differ from those of the dequantized values.
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("bits", [8, 4])
-def test_reduction_by_definition(bits, kind):
+def test_quantized_reduction(bits, kind):
     for devices, in_groups, out_groups, size in ((3, 4, 2, 80), (1, 5, 1, 50), (8, 2, 6, 96), (2, 1, 1, 40_000)):
-        parts = [Q.quantize(drawn(size, seed=i).to(DEVICE), in_groups, bits, kind) for i in range(devices)]
+        parts = [Q.quantize(random_tensor(size, seed=i).to(DEVICE), in_groups, bits, kind) for i in range(devices)]
         codes, params = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         total = torch.zeros(size)
         for part in parts:
@@ -199,17 +199,17 @@ def test_reduction_by_definition(bits, kind):
 # Fails if unsigned codes are decoded differently than in the Python fallback of DeepSpeed's
 # kernels.
 @pytest.mark.parametrize("bits", [8, 4])
-def test_halves(bits):
+def test_dequantize_to_half(bits):
     groups, group = 12, 48
     codes = torch.randint(0, 256, (groups, group * bits // 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    scale, least = drawn(groups, 1, dtype=torch.float16).abs() + 0.5, drawn(groups, 1, dtype=torch.float16, seed=2)
+    scale, least = random_tensor(groups, 1, dtype=torch.float16).abs() + 0.5, random_tensor(groups, 1, dtype=torch.float16, seed=2)
     wide = codes if bits == 8 else torch.stack([codes >> 4, codes & 15], -1).flatten(-2)
     want = wide.half().div(scale).add(least)
     function = Q.dequantize_int8_to_half_experimental if bits == 8 else Q.dequantize_int4_to_half_experimental
     assert torch.equal(on_device(function, codes, scale, least, groups, group), want)
 
 
-X = drawn(4, 16)
+X = random_tensor(4, 16)
 BAD = {
     "groups": lambda: Q.quantize(X, 5, 8, Q.Symmetric),
     "no groups": lambda: Q.quantize(X, 0, 8, Q.Symmetric),
@@ -218,8 +218,8 @@ BAD = {
     "type": lambda: Q.quantize(X, 4, 8, 2),
     "dtype": lambda: Q.quantize(X.double(), 4, 8, Q.Symmetric),
     "integers": lambda: Q.quantize(X.int(), 4, 8, Q.Symmetric),
-    "odd pairs": lambda: Q.quantize(drawn(4, 9), 2, 4, Q.Symmetric),
-    "odd group": lambda: Q.quantize(drawn(6, 2), 4, 4, Q.Symmetric),
+    "odd pairs": lambda: Q.quantize(random_tensor(4, 9), 2, 4, Q.Symmetric),
+    "odd group": lambda: Q.quantize(random_tensor(6, 2), 4, 4, Q.Symmetric),
     "a single int4": lambda: Q.quantize(torch.tensor(1.0), 1, 4, Q.Symmetric),
     "not codes": lambda: Q.dequantize(X, torch.ones(4, 1), 4, 8, Q.Symmetric),
     "few parameters": lambda: Q.dequantize(X.to(torch.int8), torch.ones(3, 1), 4, 8, Q.Symmetric),
@@ -242,13 +242,13 @@ BAD = {
 
 # Fails if an invalid call accesses memory out of bounds, or its error does not name the cause.
 @pytest.mark.parametrize("name", BAD)
-def test_wrong_arguments(name):
+def test_invalid_arguments(name):
     with pytest.raises(ValueError, match="is not a valid QuantizationType" if name == "type" else r"\[quantizer_\w+\] .*got.*want"):
         BAD[name]()
 
 
 # Fails if tensors of different devices are accepted together.
-def test_tensors_of_both():
+def test_mixed_devices_are_rejected():
     if torch.device(DEVICE).type == "cpu":
         pytest.skip("this accelerator's tensors are the host's")
     codes, params = Q.quantize(X.to(DEVICE), 4, 8, Q.Symmetric)

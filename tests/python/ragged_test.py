@@ -102,7 +102,7 @@ def test_products(dtype):
     near(out, b @ a, dtype)
 
 
-def test_views_of_a_buffer():
+def test_buffer_views():
     """Fails if a view is a copy, has a wrong offset, or extends past the buffer's end."""
     buffer = torch.zeros(64, dtype=torch.uint8, device=DEVICE)
     like = torch.empty(2, 3, dtype=torch.bfloat16)
@@ -165,7 +165,7 @@ def turned(x, place, rotary, steps):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("how", ["copied", "turned", "in part", "trained"])
-def test_keys_and_values_are_kept(dtype, case, how):
+def test_kv_cache_writes(dtype, case, how):
     """Fails if a token is written to the wrong block or slot, is rotated for another position, or
     changes other cache entries.
     """
@@ -230,7 +230,7 @@ def test_attention(dtype, case, causal):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("placed", [True, False])
-def test_first_and_last(dtype, case, placed):
+def test_embeddings_and_logits_rows(dtype, case, placed):
     """Fails if positions are counted from the start of the batch, or the logits use another token's
     row.
     """
@@ -259,7 +259,7 @@ def test_first_and_last(dtype, case, placed):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("choices", [1, 2, 3])
 @pytest.mark.parametrize("tokens, real", [(9, 9), (9, 6), (0, 0)])
-def test_experts(dtype, choices, tokens, real):
+def test_expert_routing(dtype, choices, tokens, real):
     """Fails if two tokens share a slot, a token is lost on its way to its experts or back, or
     padding is routed to an expert.
     """
@@ -362,7 +362,7 @@ def lost_in_attention():
     (lost_expert, "an assignment is out of range; got expert 5"),
     (lost_in_attention, "a block number is out of range; got 9, want 0 to 3"),
 ])
-def test_what_does_not_fit_is_a_value_error(call, text):
+def test_invalid_arguments_raise_value_error(call, text):
     """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is
     accessed.
     """

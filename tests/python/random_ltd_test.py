@@ -49,7 +49,7 @@ def with_gaps(tensor):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.complex64, torch.bool])
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
-def test_tokens_go_out_and_come_back(dtype, numbers):
+def test_gather_and_scatter(dtype, numbers):
     """Fails if tokens are copied from or to the wrong batch entry or position. Both orders of
     dimensions and strided tensors are tested.
     """
@@ -74,7 +74,7 @@ def test_tokens_go_out_and_come_back(dtype, numbers):
 
 @pytest.mark.parametrize("numbers", [torch.int32, torch.int64])
 @pytest.mark.parametrize("shape, tokens", [((2, 3, 100), 130), ((1, 1, 64), 64), ((3, 5), 100000), ((0, 2, 4), 9), ((2, 0), 9), ((4, 1, 4096), 5000)])
-def test_numbers_are_sorted(numbers, shape, tokens):
+def test_token_sort(numbers, shape, tokens):
     """Fails if an index is lost or moves to another row. The shapes select every sorting algorithm,
     also with duplicates and strided tensors.
     """
@@ -125,7 +125,7 @@ def test_gradients(batch_first):
     assert torch.autograd.gradcheck(lambda x: ltd.mask_gather_gpt(x, 3), (mask,))
 
 
-def test_a_change_is_seen_by_autograd():
+def test_autograd_detects_mutation():
     """Fails if autograd misses an in-place scatter, so that a backward pass uses overwritten
     values.
     """
@@ -143,7 +143,7 @@ def test_a_change_is_seen_by_autograd():
 
 
 @HOST
-def test_shared_memory_stays_as_it_is():
+def test_lazy_clones_are_not_modified():
     """Fails if a scatter writes into memory that a lazy clone shares."""
     whole = torch.zeros(1, 4, 2)
     lazy = torch._lazy_clone(whole)
@@ -184,7 +184,7 @@ def test_errors(call):
 
 
 @HOST
-def test_memory_that_overlaps():
+def test_overlapping_memory():
     """Fails if a scatter with overlapping source and destination overwrites tokens that are not
     copied yet.
     """
@@ -196,7 +196,7 @@ def test_memory_that_overlaps():
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
+def test_opcheck():
     """Fails if torch cannot trace an op, or a schema does not declare a mutation."""
     whole, part = torch.randn(2, 5, 4, requires_grad=True), torch.randn(2, 2, 4, requires_grad=True)
     op = torch.ops.anyaccel
@@ -210,7 +210,7 @@ def test_torch_finds_the_ops_well_made():
     torch.library.opcheck(op.mask_gather_gpt.default, (torch.randn(2, 1, 5, 5), 3))
 
 
-def test_it_compiles():
+def test_compile():
     """Fails if a compiled function gives a different result, or loses an in-place scatter."""
     def step(x, y, ids):
         x = x.clone()

@@ -259,7 +259,7 @@ print("summed")
 
 # Fails if a converted program gives other results on sim than on cpu.
 @pytest.mark.parametrize("name", ["cpu", "sim"])
-def test_agnostic_program(name):
+def test_device_agnostic_program(name):
     if name == "sim" and not WITH_SIM:
         pytest.skip("this build has no simulator")
     code = """
@@ -286,7 +286,7 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
 
 # Document 001: an accelerator for a device type unknown to torch. Fails if the error does not say
 # how to add the type.
-def test_custom_without_device():
+def test_custom_accelerator_of_unknown_type():
     code = "import torch\n" + example("custom") + """
 import anyaccel
 from anyaccel.accelerator import set_accelerator
@@ -303,7 +303,7 @@ except anyaccel.Error as error:
 
 # Document 001, after following the advice in that error. Fails if the accelerator does not work.
 @pytest.mark.parametrize("way", ["sim", "known type"])
-def test_custom(way):
+def test_custom_accelerator(way):
     text = example("custom")
     if way == "sim" and not WITH_SIM:
         pytest.skip("this build has no simulator")

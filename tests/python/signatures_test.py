@@ -157,7 +157,7 @@ def at_run_time(name):
 
 # Fails if a call with positional or keyword arguments that DeepSpeed accepts is rejected.
 @pytest.mark.parametrize("name", DEEPSPEED)
-def test_arguments_are_deepspeeds(name):
+def test_arguments_match_deepspeed(name):
     ours = at_run_time(name)
     if DEEPSPEED[name] is None:
         assert ours is None and hasattr(get_accelerator(), name)
@@ -174,12 +174,12 @@ def test_arguments_are_deepspeeds(name):
 
 
 # Fails if one of the 77 members is missing in the table above.
-def test_all_members_of_deepspeed_are_looked_at():
+def test_all_members_of_deepspeed_are_listed():
     assert len(DEEPSPEED) == 77
 
 
 # Fails if the stub and the class differ in methods or arguments.
-def test_stub_is_what_runs():
+def test_stub_matches_the_class():
     stub = in_stub()
     public = {name for name in dir(anyaccel.Accelerator) if not name.startswith("_")}
     assert public == set(stub) - {"__init__"}
@@ -193,7 +193,7 @@ def stubs_of_ops():
             yield pytest.param(stub, id=stub.stem)
 
 
-def promised(stub):
+def stub_signatures(stub):
     """Yield (name in the module, parameters) of the functions and methods of a stub."""
     for node in ast.parse(stub.read_text()).body:
         for function in node.body if isinstance(node, ast.ClassDef) else [node]:
@@ -228,7 +228,7 @@ def test_stubs_of_ops(stub):
         pytest.skip(f"the op {builder} is not compatible here: {answer.reason}")
     module = anyaccel.get_accelerator().create_op_builder(builder).load()
     named = {}
-    for name, wanted in promised(stub):
+    for name, wanted in stub_signatures(stub):
         named.setdefault(name, []).append(wanted)
     for name, overloads in named.items():
         wanted = overloads[0]
@@ -251,7 +251,7 @@ def test_stubs_of_ops(stub):
 
 
 # Fails if a method's docstring at run time differs from the header's text, which the stub contains.
-def test_docstrings_are_the_headers():
+def test_docstrings_match_the_header():
     for name, wanted in docstrings():
         native = getattr(anyaccel._native.Accelerator, name, None)
         shown = inspect.getdoc(getattr(anyaccel.Accelerator, name))

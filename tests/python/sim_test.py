@@ -57,7 +57,7 @@ def train(device):
 
 
 # Fails if training with convolution, attention and AdamW gives other numbers than on the CPU.
-def test_training_equals_the_cpu():
+def test_training_matches_the_cpu():
     ours, reference = train(DEVICE), train("cpu")
     assert ours == pytest.approx(reference, rel=1e-6)
     assert ours[-1] < ours[0] * 0.75
@@ -145,7 +145,7 @@ def test_supported_dtypes():
 
 
 # Fails if work on another device than the current one does not count as initialization.
-def test_device_is_initialized_by_work_elsewhere():
+def test_work_on_another_device_initializes():
     code = """
 import torch, anyaccel
 accelerator = anyaccel.get_accelerator()
@@ -213,7 +213,7 @@ def test_graph():
 
 # Fails if a parameter's data cannot be moved to the device and back in place, as DeepSpeed does on
 # CUDA.
-def test_data_takes_the_place_of_data_elsewhere():
+def test_parameter_data_moves_between_devices():
     module = torch.nn.Linear(2, 3)
     weight = module.weight
     assert module.to(DEVICE).weight is weight and weight.device.type == "sim"

@@ -60,12 +60,12 @@ def compare(shape, block, dtype, density=0.4, **masks):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("shape, block", [((2, 3, 96, 64), 16), ((1, 2, 192, 20), 48), ((1, 2, 256, 80), 128)])
-def test_is_dense_attention_with_a_mask(shape, block, dtype):
+def test_matches_dense_attention(shape, block, dtype):
     compare(shape, block, dtype)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_least_number_as_a_mask(dtype):
+def test_masks_of_lowest_value(dtype):
     """Fails if Hugging Face's masks, which contain the dtype's lowest value, give wrong results for
     whole rows or more keys than one chunk.
     """
@@ -102,12 +102,12 @@ def test_empty(shape):
     assert not rpe.grad.any() and rpe.grad.shape == rpe.shape
 
 
-def test_long_rows_go_through_several_chunks():
+def test_keys_span_several_chunks():
     """Fails if the running softmax is wrong when the keys span several chunks."""
     compare((1, 1, 2048, 16), 64, torch.float32, density=0.9)
 
 
-def test_inputs_with_gaps():
+def test_strided_inputs():
     layout = torch.ones(1, 4, 4, dtype=torch.bool)
     q, k, v = (torch.randn(2, 64, 3, 32).transpose(1, 2) for _ in range(3))
     k = k.transpose(2, 3).contiguous().transpose(2, 3)
@@ -115,7 +115,7 @@ def test_inputs_with_gaps():
     torch.testing.assert_close(out.cpu().double(), dense(q, k, v, layout, 16), rtol=2e-5, atol=2e-5)
 
 
-def test_nothing_to_see_is_zero():
+def test_queries_without_visible_keys_are_zero():
     """Fails if a query without visible keys gives NaN instead of a zero result and zero gradients.
     """
     q = torch.randn(1, 1, 32, 16, requires_grad=True)
@@ -126,7 +126,7 @@ def test_nothing_to_see_is_zero():
     assert not out.any() and not there.grad.any()
 
 
-def test_not_a_number_is_not_hidden():
+def test_nan_propagates():
     q = torch.randn(1, 1, 16, 16)
     q[0, 0, 3, 5] = math.nan
     k, v = torch.randn(2, 1, 1, 16, 16)
@@ -157,7 +157,7 @@ def test_gradients(batch, heads, dim, shared):
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_few_heads_are_divided_the_same_way_each_time():
+def test_bits_do_not_depend_on_threads():
     """Fails if the bits of a head's gradients, to which several threads add, depend on timing or on
     the number of threads.
     """
@@ -210,7 +210,7 @@ def test_gradient_of_shared_position_embeddings(shape):
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
 @pytest.mark.parametrize("heads", [1, 8])
-def test_memory_of_the_backward_pass(heads):
+def test_backward_memory(heads):
     """Fails if memory grows with the number of threads that share a head, or with the square of the
     length.
     """
@@ -225,7 +225,7 @@ def test_memory_of_the_backward_pass(heads):
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_a_mask_of_bool_is_read_as_it_is():
+def test_bool_mask_is_not_converted():
     """Fails if a bool mask is converted to a float array of length x length, or its strides are
     ignored.
     """
@@ -240,14 +240,14 @@ def test_a_mask_of_bool_is_read_as_it_is():
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
-def test_torch_finds_the_layouts_well_made():
+def test_layouts_can_be_traced():
     """Fails if a layout cannot be created while torch traces or compiles a function."""
     op = torch.ops.anyaccel.sparse_attention_layout.default
     torch.library.opcheck(op, ("bigbird", 3, 16, 160), {"num_random_blocks": 1, "seed": 3})
     assert op("dense", 2, 16, 64, device="meta").shape == (2, 4, 4)
 
 
-def test_torch_finds_the_op_well_made():
+def test_opcheck():
     q, k, v = (torch.randn(1, 2, 32, 16, requires_grad=True) for _ in range(3))
     layout = torch.ones(2, 2, 2, dtype=torch.int64)
     rpe = torch.randn(32, 32, requires_grad=True)
@@ -271,7 +271,7 @@ def test_layouts():
     assert birds[0].equal(birds[1]) and not birds[0].equal(birds[2]) and not birds[0][0].equal(birds[0][1])
 
 
-def test_layout_that_no_memory_has():
+def test_huge_layout():
     """Fails if a layout's size overflows, so that writes are out of bounds."""
     with pytest.raises(RuntimeError):
         torch.ops.anyaccel.sparse_attention_layout("dense", 2 ** 60, 16, 64)
@@ -308,7 +308,7 @@ def test_self_attention():
     torch.testing.assert_close(out.cpu().double(), want, rtol=2e-5, atol=2e-5)
 
 
-def test_pieces_are_the_whole():
+def test_individual_steps_match_sparse_attention():
     """Check that sdd, softmax and dsd together give sparse_attention's result. dds and the
     transposed variants must agree with dense products.
     """

@@ -64,7 +64,7 @@ def test_biases_are_added(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_is_no_number_stays_where_it_is(dtype):
+def test_nan_and_infinity_do_not_spread(dtype):
     """Fails if infinity or NaN is lost, or affects other elements."""
     activation = torch.zeros(2, 7, 5, dtype=dtype)
     activation[0, 1, 2], activation[1, 3, 4], activation[1, 6, 0] = torch.nan, torch.inf, -torch.inf
@@ -91,7 +91,7 @@ def test_gradients(shape):
 
 
 @HOST
-def test_threads_and_instruction_sets_change_no_bit():
+def test_bits_do_not_depend_on_threads():
     """Fails if a thread that starts in the middle of the channels uses the wrong biases, or the
     last elements are skipped. (tests/unit/ops compares the instruction sets.)
     """
@@ -127,7 +127,7 @@ def test_errors(call):
 
 
 @HOST
-def test_torch_finds_the_ops_well_made():
+def test_opcheck():
     """Fails if torch cannot trace an op, or the meta kernel reports other strides."""
     for shape in ((2, 5, 4), (2, 4, 3, 5)):
         x, other = (torch.randn(shape, requires_grad=True) for _ in range(2))

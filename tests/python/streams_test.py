@@ -12,7 +12,7 @@ from anyaccel import get_accelerator
 
 
 # Fails if AnyAccel's streams are not torch streams, or two handles of one stream compare unequal.
-def test_stream_is_a_value():
+def test_streams_are_values():
     a = get_accelerator()
     stream = anyaccel.Stream()
     assert isinstance(stream, torch.Stream) and isinstance(stream, a.Stream)
@@ -72,7 +72,7 @@ def test_events():
 
 # Fails if an exception inside a capture leaves the capture active, or is replaced by another
 # exception.
-def test_capture_ends_with_an_exception():
+def test_exception_ends_capture():
     a = get_accelerator()
     graph = a.create_graph()
     with pytest.raises(ZeroDivisionError), a.capture_to_graph(graph):
@@ -94,7 +94,7 @@ def test_capture_ends_with_an_exception():
 
 
 # Fails if an op that cannot be captured crashes the interpreter instead of raising an error.
-def test_capture_refuses_with_an_error():
+def test_uncapturable_op_raises():
     a = get_accelerator()
     graph = a.create_graph()
     with pytest.raises((anyaccel.Error, RuntimeError)), a.capture_to_graph(graph):

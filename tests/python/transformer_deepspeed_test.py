@@ -61,7 +61,7 @@ def test_options(pre, invertible, gelu, checkpoint):
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_other_ways_through_it(pre):
+def test_other_code_paths(pre):
     """Check float16, the other builder's module, a tuple as the result, and a length that DeepSpeed
     pads to 48.
     """

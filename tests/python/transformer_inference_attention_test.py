@@ -94,7 +94,7 @@ CONTEXTS = {
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("what", CONTEXTS)
-def test_a_prompt_and_words_behind(dtype, what):
+def test_prompt_and_continuation(dtype, what):
     """Fails if a key is stored at the wrong position or in another layer's cache, or a new prompt
     sees the previous one.
     """
@@ -137,7 +137,7 @@ def test_a_prompt_and_words_behind(dtype, what):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_encoders_and_masks_that_hide_all(dtype):
+def test_encoders_and_full_masks(dtype):
     """Fails if an encoder's single token counts as a continuation. The result of a completely
     masked row must be zero.
     """
@@ -152,7 +152,7 @@ def test_encoders_and_masks_that_hide_all(dtype):
     assert context(given[:0], dtype, triangular=False, layers=1)[0].shape == (0, 1, 32)
 
 
-def test_the_workspace():
+def test_workspace():
     """Fails if a larger batch overflows the workspace of a smaller one, or a released workspace is
     read.
     """
@@ -178,7 +178,7 @@ def test_the_workspace():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_prompt_for_several(dtype):
+def test_repeat_kv_cache(dtype):
     """Fails if repeating the cache overwrites an entry before it is copied."""
     of("allocate_workspace", dtype)(32, 4, 5, 6, 2, 1, False, 0, 16, 1)
     given = [torch.randn(2, 5, 96).to(dtype).to(DEVICE) for _ in range(2)]

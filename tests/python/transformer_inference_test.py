@@ -44,7 +44,7 @@ ACTIVATIONS = {1: gelu_tanh, 2: F.relu, 3: lambda x: x.chunk(2, -1)[0] * F.gelu(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", shapes())
-def test_elements(dtype, shape):
+def test_elementwise_functions(dtype, shape):
     """Fails if a bias is added to the wrong channel, the wrong half is the gate, or gelu is the
     other variant.
     """
@@ -73,7 +73,7 @@ def test_elements(dtype, shape):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("biases", [True, False])
-def test_the_end_of_a_layer(dtype, ranks, biases):
+def test_residual_add_bias(dtype, ranks, biases):
     """Fails if a term that each rank has is divided by the number of ranks, or a shared term is
     not.
     """
@@ -159,7 +159,7 @@ def test_products_of_skinny_gemm(dtype, transposed, inputs, outputs):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_integers(dtype):
+def test_int8_weights(dtype):
     """Fails if a scale is applied to the wrong rows, or int8 weights are read as [inputs, outputs].
     """
     for outputs, inputs, groups in ((12, 7, 3), (8, 16, 8), (4, 5, 1), (0, 4, 1)):
@@ -216,7 +216,7 @@ def test_experts_and_padding(dtype):
     (lambda: m.add_padding_fp32(torch.zeros(1, 1, 4, 8), torch.zeros(1, 1, 200, 8), torch.zeros(1, 1, 200, 8)), "the heads have the wrong shape or are too large"),
     (lambda: m.allocate_workspace_fp32(32, 4, 5, 1, 0), "the sizes are out of range"),
 ])
-def test_what_does_not_fit_is_a_value_error(call, text):
+def test_invalid_arguments_raise_value_error(call, text):
     """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is read.
     """
     with pytest.raises(ValueError, match=text):

@@ -18,7 +18,7 @@ def layer(**options):
     return transformer.DeepSpeedTransformerLayer(transformer.DeepSpeedTransformerConfig(**given)).to(DEVICE)
 
 
-def test_layers_draw_anew_and_again():
+def test_dropout_seeds():
     """Check that each call draws another dropout, that torch's or the configuration's seed
     reproduces it, and that evaluation applies none.
     """
@@ -45,7 +45,7 @@ def test_layers_draw_anew_and_again():
     assert a.equal(b)
 
 
-def test_layer_through_a_checkpoint():
+def test_layer_with_checkpointing():
     """Fails if the second forward pass of torch.utils.checkpoint draws another dropout."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
@@ -56,7 +56,7 @@ def test_layer_through_a_checkpoint():
     assert got.cpu().equal(want.cpu())
 
 
-def test_layer_learns():
+def test_layer_trains():
     module = layer(attn_dropout_ratio=0.1, hidden_dropout_ratio=0.1, return_tuple=True)
     optimizer = torch.optim.Adam(module.parameters(), lr=3e-3)
     x, want = on(torch.randn(8, 12, 32)), on(torch.randn(8, 12, 32))
@@ -73,7 +73,7 @@ def test_layer_learns():
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("invertible, gelu", [(False, False), (True, True)])
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp16"])
-def test_functions_that_deepspeed_calls(pre, invertible, gelu, dtype):
+def test_deepspeed_functions(pre, invertible, gelu, dtype):
     """Fails if the order of arguments differs from that in DeepSpeed's transformer.py, whose calls
     are repeated here.
     """

@@ -15,7 +15,7 @@ from plain_transformer import DEVICE, NAMES, compare, on, parameters, plain
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 @pytest.mark.parametrize("shape", [(2, 40, 64, 4, 128), (2, 70, 30, 3, 50), (1, 300, 64, 2, 96)])
-def test_is_the_plain_layer(shape, pre, dtype):
+def test_matches_plain_layer(shape, pre, dtype):
     """Compare shapes whose heads are read in place, with odd head sizes, and with more keys than a
     chunk.
     """
@@ -32,7 +32,7 @@ def test_skinny_gemm(rows, pre):
     compare(*rows, 96, 3, 144, torch.float32, pre_layer_norm=pre, eps=1e-5)
 
 
-def test_gradients_have_memory_of_their_own():
+def test_gradients_do_not_share_storage():
     """Fails if two gradients share storage. Saving one would save the whole storage, and changing
     one would change the other.
     """
@@ -104,7 +104,7 @@ def test_empty(shape):
 
 
 @pytest.mark.parametrize("pre", [False, True])
-def test_checkpoints_give_the_same_bits(pre):
+def test_checkpointing_gives_the_same_bits(pre):
     """Check that recomputed tensors equal those that were not stored."""
     weights = parameters(64, 96, torch.float32)
     x = torch.randn(2, 50, 64, requires_grad=True)
@@ -128,7 +128,7 @@ def kept_bytes(**options):
     return sum(tensor.nbytes for tensor in out)
 
 
-def test_checkpoints_keep_less():
+def test_checkpointing_stores_less():
     """Fails if an option does not reduce the stored bytes as documented, or a tensor of length x
     length is stored.
     """
@@ -142,7 +142,7 @@ def test_checkpoints_keep_less():
 
 
 @pytest.mark.skipif(torch.device(DEVICE).type == "cuda", reason="that would wait for the device in each call")
-def test_invertible_refuses_weights_of_zero():
+def test_invertible_norm_rejects_zero_weights():
     weights = parameters(16, 16, torch.float32)
     with torch.no_grad():
         weights[NAMES.index("norm_w")][3] = 0
@@ -151,7 +151,7 @@ def test_invertible_refuses_weights_of_zero():
         torch.ops.anyaccel.transformer_layer(call[0], None, *call[1:], 2, normalize_invertible=True)
 
 
-def test_inputs_with_gaps():
+def test_strided_inputs():
     """Check strided inputs, weights and gradients."""
     weights = [on(tensor.detach().repeat_interleave(2, -1)[..., ::2]) for tensor in parameters(32, 48, torch.float32)]
     x = torch.randn(32, 20, 2).permute(2, 1, 0)
@@ -177,7 +177,7 @@ def test_gradients(options):
 
 
 @pytest.mark.parametrize("options", [{}, {"pre_layer_norm": True, "normalize_invertible": True, "gelu_checkpoint": True}])
-def test_torch_finds_the_op_well_made(options):
+def test_opcheck(options):
     x = torch.randn(2, 9, 16, requires_grad=True)
     weights = parameters(16, 24, torch.float32)
     torch.library.opcheck(torch.ops.anyaccel.transformer_layer.default, (x, torch.zeros(2, 1, 1, 9), *weights, 2), options)
@@ -188,7 +188,7 @@ def test_torch_finds_the_op_well_made(options):
                               test_utils=("test_schema", "test_faketensor"))
 
 
-def test_dropout_draws():
+def test_dropout_statistics():
     """Check the statistics of the random numbers: the fraction of dropped elements, independence of
     rows, columns, seeds and positions, and reproducibility.
     """

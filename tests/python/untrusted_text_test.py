@@ -15,7 +15,7 @@ SPEC.loader.exec_module(text_of)
 
 
 # Fails if the result of a rule differs from the data file, which the C++ test also reads.
-def test_prints_what_the_data_file_says():
+def test_matches_the_data_file():
     escaped, cases = set(), 0
     for line in (ROOT / "tests/data/untrusted_text.txt").read_text().splitlines():
         if line.startswith("#"):
@@ -39,7 +39,7 @@ def test_prints_what_the_data_file_says():
 
 
 # Fails if a long text is printed in full, or a str that UTF-8 cannot encode raises an error.
-def test_cuts_long_texts_and_takes_any_str():
+def test_truncates_long_texts_and_accepts_any_str():
     assert text_of.quoted_text("x" * 300000) == '"' + "x" * 200 + '..." (300000 bytes)'
     message = text_of.printable_text("start\n" + "x" * 300000 + "; do this")
     assert len(message) < 8100 and message.startswith("start\nxxx") and message.endswith("xxx; do this")

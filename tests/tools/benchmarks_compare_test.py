@@ -145,7 +145,7 @@ class Rounds(unittest.TestCase):
 
     # Fails if a difference is reported that further rounds do not confirm, or that only they show.
     # With a hundred figures, every run would then end with status 1.
-    def test_differences_by_chance_are_dropped(self):
+    def test_unconfirmed_differences_are_dropped(self):
         self.assertEqual(self.judge(noisy(1.02, 1) + noisy(1.0, 2)), {"x_us": "no change within the noise", "y_us": "no change within the noise"})
 
     # Fails if a real difference is not reported, or rounds are measured again unnecessarily.
@@ -199,7 +199,7 @@ def declared(sides):
 class Sides(unittest.TestCase):
     # Fails if peers run, which takes most of the time, or a side that only one commit has is not
     # reported.
-    def test_pairs(self):
+    def test_pairing_of_sides(self):
         found = {"old": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "gone", "ours": [""]}]),
                  "new": declared([{"name": "a", "ours": [""]}, {"name": "peer", "ours": []}, {"name": "added", "ours": [""]}])}
         pairs, only = compare.pair_up(found, {})
@@ -227,7 +227,7 @@ class Sides(unittest.TestCase):
         self.assertEqual((made.command, made.env), (["{build}/bin/x", "/data/models"], {"OUT": "/data/o"}))
 
     # Fails if a program measures peers that were not requested, or omits its own figures.
-    def test_wanted(self):
+    def test_requested_sides(self):
         sides = {"anyaccel": 1, "own_state": 2, "torch": 3, "anyaccelerate": 4}
         with mock.patch.dict(os.environ, BENCHMARK_ONLY="anyaccel_,own_"):
             self.assertEqual(by_turns.wanted(sides), {"anyaccel": 1, "own_state": 2})
@@ -235,7 +235,7 @@ class Sides(unittest.TestCase):
             self.assertEqual(by_turns.wanted(sides), sides)
 
     # Fails if one of the project's benchmarks has no side of AnyAccel to compare.
-    def test_every_benchmark_has_a_side_of_ours(self):
+    def test_every_benchmark_has_an_anyaccel_side(self):
         reference = commits.describe(SOURCE)
         self.assertLessEqual(set(compare.DEFAULT), set(reference))
         for name, benchmark in reference.items():

@@ -70,14 +70,14 @@ class Runner(unittest.TestCase):
             load.wait_until_quiet(max_load=-1, patience=0)
 
     # Fails if a side's own work counts as a disturbance.
-    def test_work_of_the_sides_is_own(self):
+    def test_work_of_sides_is_not_a_disturbance(self):
         before = load.own_seconds()
         measure.call(side("a", "import time\nwhile time.process_time() < 0.5: pass\nprint('{\"x\": 1}')"), PLACES)
         self.assertGreater(load.own_seconds() - before, 0.4)
 
     # Fails if the work of other programs is not counted, or is counted per round instead of per
     # second.
-    def test_work_of_others_counts(self):
+    def test_work_of_other_programs_counts(self):
         busy, own, clock = iter([100.0, 106.0]), iter([10.0, 12.0]), iter([0.0, 8.0])
         with mock.patch.object(load, "busy_seconds", lambda: next(busy)), mock.patch.object(load, "own_seconds", lambda: next(own)), \
                 mock.patch.object(load.time, "monotonic", lambda: next(clock)):
@@ -86,7 +86,7 @@ class Runner(unittest.TestCase):
         self.assertEqual(watch.others, 0.5)
 
     # Fails if figures that were not requested, or values that are not numbers, are kept.
-    def test_only_wanted_numbers(self):
+    def test_only_requested_figures(self):
         numbers = measure.call(side("a", "print('{\"x\": 1, \"y\": 2, \"ok\": true, \"text\": \"3\"}')"), PLACES)
         self.assertEqual(numbers, {"x": 1.0, "y": 2.0})
         wanted = side("a", "print('{\"x\": 1, \"y\": 2}')", keep=("y",))
@@ -129,7 +129,7 @@ class Runner(unittest.TestCase):
             self.assertIn("| x | 1.00 | 1.00 | 1.00 |", write.section(measure.run(few, PLACES, 1, max_load=99)))
 
     # Fails if a benchmark may have few rounds without giving a reason.
-    def test_few_rounds_want_a_reason(self):
+    def test_few_rounds_require_a_reason(self):
         text = "from runner.declare import Benchmark\nbenchmark = Benchmark(title='T', about='a', sides=[], rounds=3{})\n"
         folder = pathlib.Path(self.folder.name)
         (folder / "short.bench.py").write_text(text.format(""), encoding="ascii")

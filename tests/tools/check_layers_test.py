@@ -80,7 +80,7 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/cli/commands/bad.cpp", '#include "backends/torch/generic.h"\n')
 
     # Fails if a backend other than cpu may include headers of src/topology.
-    def test_topology_is_the_cpus(self):
+    def test_only_cpu_includes_topology(self):
         self.refused("src/backends/cuda/bad.cpp", '#include "topology/machine.h"\n', "may not include")
 
     # Fails if traits or the front program may include torch indirectly.
@@ -133,7 +133,7 @@ class CheckLayers(unittest.TestCase):
         self.refused("src/misc/a.cpp", "\n", "no layer")
 
     # Fails if a layer without torch may include torch, or a kernel may include another layer.
-    def test_folders_without_torch(self):
+    def test_layers_without_torch(self):
         self.refused("src/text/tokenizer/bad.cpp", '#include "anyaccel/accelerator.h"\n', "must not depend on torch")
         self.refused("src/kernels/simd/bad.h", "#include <ATen/core/Tensor.h>\n", "must not depend on torch")
         self.refused("src/kernels/simd/bad.h", '#include "anyaccel/error.h"\n', "no other layer")

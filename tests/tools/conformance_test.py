@@ -53,13 +53,13 @@ class Conformance(unittest.TestCase):
         self.assertIn("no such device", said)
 
     # Fails if a backend is skipped, or runs without the simulator standing in for its device.
-    def test_all_have_their_stand_in(self):
+    def test_all_backends_run_on_the_simulator(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two\nANYACCEL_SIM:BOOL=ON\n"
         self.assertEqual(self.judge(cache)[2], [["cpu", "-"], ["one", "one"], ["two", "two"], ["sim", "-"]])
 
     # Fails if a backend whose device type LibTorch already uses is tested, or is skipped without a
     # message. The short run must replace it with another backend.
-    def test_places_that_libtorch_keeps(self):
+    def test_device_types_used_by_libtorch(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\nANYACCEL_SIM:BOOL=ON\n"
         for options in ((), ("--some",)):
             status, said, judged = self.judge(cache, *options, accelerator="another")
@@ -71,7 +71,7 @@ class Conformance(unittest.TestCase):
 
     # Fails if the short run is not cpu, sim and two other backends. In a build without sim, it must
     # be cpu alone.
-    def test_some(self):
+    def test_short_run(self):
         cache = "ANYACCEL_BACKENDS:STRING=cpu;one;two;three;four\n"
         names = [name for name, _ in self.judge(cache + "ANYACCEL_SIM:BOOL=ON\n", "--some")[2]]
         self.assertEqual(len(names), 4)

@@ -40,7 +40,7 @@ class Reading(unittest.TestCase):
         self.assertEqual(blocks[0].line, 3)
 
     # Fails if a block that is never run, or a misspelled comment, is accepted.
-    def test_refusals(self):
+    def test_invalid_pages(self):
         for page, words in (("```python\nx\n```\n", "no comment"), ("<!-- output -->\n```text\na\n```\n", "without commands"),
                             ("<!-- ouput -->\n```sh\nls\n```\n", "unknown comment"), ("<!-- output -->\n\nText.\n", "no code block follows")):
             _, errors = tool.read_page(page)

@@ -45,7 +45,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(len(tree.errors), 3)
 
     # Fails if code is changed as if it were prose.
-    def test_code_stays(self):
+    def test_code_is_unchanged(self):
         text = "a\n```md\n[x](gone.md)\nb\n- c\n```\n"
         self.assertEqual(self.convert({"docs/how-to/a.md": text}).pages["how-to/a.md"], text)
         self.assertEqual([code for code, _ in split_code(text)], [False, True, False])
@@ -91,7 +91,7 @@ class Pages(unittest.TestCase):
 
 class References(unittest.TestCase):
 
-    # Fails if the page does not show an error code, because it is declared in an unknown form.
+    # Fails if the page lacks an error code.
     def test_error_codes(self):
         page = generated.error_codes(ROOT)
         for code in ("invalid_argument", "out_of_memory", "internal"):

@@ -67,7 +67,7 @@ class ExtractCommentsTest(unittest.TestCase):
         self.assertEqual([path.name for path in (self.folder / "out").iterdir()], ["00000.txt"])
 
     # Fails if files that the tool did not write are deleted.
-    def test_keeps_files_of_others(self):
+    def test_keeps_other_files(self):
         self.write("one.h", "// A sentence of its own here.\n")
         (self.folder / "out").mkdir()
         for name in ("00001.txt", "notes.txt"):

@@ -58,7 +58,7 @@ class HardwareReport(unittest.TestCase):
         return (self.folder / "log").read_text().splitlines()
 
     # Fails if a part that passed is repeated, or a part that failed is not.
-    def test_resumes(self):
+    def test_resume(self):
         (self.folder / "broken").touch()
         status, said, report = self.run_tool("--only", "conformance")
         self.assertEqual((status, report["parts"]["build"]["status"], report["parts"]["conformance"]["status"]), (1, "failed", "blocked"), said)
@@ -82,7 +82,7 @@ class HardwareReport(unittest.TestCase):
 
     # Fails if a part continues after the time limit, or the report does not say that the run must
     # be resumed.
-    def test_time_runs_out(self):
+    def test_time_limit(self):
         status, said, report = self.run_tool("--only", "conformance", "--minutes", "0.3", KIT_SECONDS="60")
         self.assertEqual((status, report["parts"]["conformance"]["status"]), (3, "interrupted"), said)
         self.assertIn("run the same command again", said)

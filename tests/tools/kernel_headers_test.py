@@ -100,7 +100,7 @@ class KernelHeaders(unittest.TestCase):
             self.fail("headers that do not compile alone:\n" + "\n".join(f"{name}: {error}" for name, error in errors.items()))
 
     # Fails if the check does not detect a header that cannot be compiled alone.
-    def test_fragment_is_reported(self):
+    def test_incomplete_header_is_reported(self):
         root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, root)
         files = {"alone.h": "#pragma once\nstruct Vec {};\n", "whole.h": '#pragma once\n#include "kernels/alone.h"\ninline Vec twice(Vec a);\n',

@@ -19,7 +19,7 @@ class Methods(ToolCase):
 
     # Fails if the interface lacks one of DeepSpeed's members, or the page lacks a method of the
     # header.
-    def test_all_members_of_deepspeed_are_there(self):
+    def test_all_members_of_deepspeed_are_covered(self):
         status, output = self.run_tool()
         self.assertEqual(status, 0, output)
         page = (self.root / "docs/reference/methods.md").read_text()
@@ -36,7 +36,7 @@ class Methods(ToolCase):
         self.assertEqual(len(re.findall(r"DeepSpeed: ", public)), len(rows))
 
     # Fails if a missing member is not reported.
-    def test_lost_member_is_an_error(self):
+    def test_missing_member_is_an_error(self):
         self.change(HEADER, r"DeepSpeed: range_push\.", "DeepSpeed: -.")
         status, output = self.run_tool()
         self.assertEqual(status, 1)

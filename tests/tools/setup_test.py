@@ -57,7 +57,7 @@ class Setup(unittest.TestCase):
 
     # Fails if the torch of the user's python3 is not used, or the selection of an earlier run is
     # kept instead.
-    def test_takes_the_torch_of_python3(self):
+    def test_uses_the_torch_of_python3(self):
         first, second = self.python("first", "2.11.0+cu130"), self.python("second", "2.12.1")
         for name, folder in (("first", first), ("second", second), ("first", first)):
             status, said, chosen = self.setup(name)
@@ -74,7 +74,7 @@ class Setup(unittest.TestCase):
 
     # Fails if a download starts before its size is printed, or an unsuitable torch is skipped
     # without a message.
-    def test_says_the_size_before_it_downloads(self):
+    def test_prints_the_size_before_a_download(self):
         self.python("old", "2.10.0")
         status, said, chosen = self.setup("old")
         self.assertEqual((status, chosen), (1, None), said)

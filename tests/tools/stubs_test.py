@@ -23,7 +23,7 @@ class Stubs(ToolCase):
 
     # Fails if a new method lacks its signature, type or description in the stub or the table of
     # docstrings.
-    def test_new_method_is_there(self):
+    def test_new_method_is_added(self):
         self.change(HEADER, r"^  std::int64_t get_rss\(\) const;\n",
                     "\\g<0>\n  /// Counts what is new here,\n  /// on one device.\n  /// torch.cuda: -. DeepSpeed: -.\n"
                     "  std::vector<std::string> news(bool old, std::optional<DeviceIndex> device_index = std::nullopt) const;\n")
@@ -44,7 +44,7 @@ class Stubs(ToolCase):
         self.assertRegex(output, HEADER + r":\d+: get_rss: no Python type for `Strange`; add it to TYPES or PYTHON")
 
     # Fails if a Python-specific entry for a missing method is accepted.
-    def test_lost_method_is_an_error(self):
+    def test_missing_method_is_an_error(self):
         self.change(HEADER, r"^  bool register_host_memory\(.*\n", "")
         status, output = self.run_tool()
         self.assertEqual(status, 1)

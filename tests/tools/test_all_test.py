@@ -78,7 +78,7 @@ class TestAll(unittest.TestCase):
 
     # Fails if the page that a run writes counts as an uncommitted change, or a real change does
     # not.
-    def test_commit_of_a_part(self):
+    def test_uncommitted_changes_are_marked(self):
         git = lambda *words: subprocess.run(["git", "-C", self.root, "-c", "user.name=a", "-c", "user.email=a@b", *words], check=True, capture_output=True)
         (self.root / "docs/test-results.md").write_text("old\n")
         git("init", "-q")
@@ -98,7 +98,7 @@ class TestAll(unittest.TestCase):
         self.assertIn("unknown part: got 'foo'", done.stderr)
 
     # Fails if continuous integration changes the tree.
-    def test_no_page_with_ci(self):
+    def test_ci_does_not_write_the_page(self):
         self.assertEqual(self.run_parts("--ci", "--only", "tree").returncode, 0)
         self.assertFalse((self.root / "docs/test-results.md").exists())
 

@@ -33,7 +33,7 @@ def results(accelerator, program, *arguments):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_and_words(name, accelerator):
+def test_logits_and_tokens(name, accelerator):
     # Fails if inference_all_reduce returns a wrong sum, or weights are split in a way that does not
     # match the sums.
     ours = results(accelerator, "autotp.py", "ours", "float32", *MODELS)

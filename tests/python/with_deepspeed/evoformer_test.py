@@ -54,7 +54,7 @@ def test_attention(dtype, which):
     assert evoformer_attn.kernel_.__name__ == "anyaccel.ops.evoformer_attn"
 
 
-def test_biases_whose_gradients_nobody_wants():
+def test_biases_without_gradients():
     # Fails if the empty tensors that DeepSpeed passes for unneeded gradients are written.
     batch, entries, length, heads, _ = SHAPE
     numbers = torch.Generator().manual_seed(6)
@@ -68,7 +68,7 @@ def test_biases_whose_gradients_nobody_wants():
         torch.testing.assert_close(mine, right, rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_learns_the_same():
+def test_training_matches_plain_attention():
     # Fails if a model's losses differ from those with plain attention, with AlphaFold's mask.
     def losses(attention):
         torch.manual_seed(7)

@@ -27,7 +27,7 @@ def hooked(tmp_path):
     return {"PYTHONPATH": f"{tmp_path}{os.pathsep}{os.environ['PYTHONPATH']}", "ANYACCEL_DEEPSPEED": "1"}
 
 
-def test_workers_however_started_see_our_accelerator(hooked):
+def test_workers_use_our_accelerator(hooked):
     """Fails if the hook has no effect in a worker, for any start method."""
     found = run_child.result(HERE / "hook_workers.py", **hooked)
     assert found.keys() == {"fork", "forkserver", "spawn"}
@@ -35,7 +35,7 @@ def test_workers_however_started_see_our_accelerator(hooked):
 
 
 @pytest.mark.parametrize("how", ["accelerator", "import"])
-def test_an_import_hook_of_ones_own(how):
+def test_user_import_hook(how):
     """Fails if anyaccel.deepspeed cannot be imported right after DeepSpeed's accelerator module, or
     DeepSpeed then uses its own accelerator.
     """
@@ -43,7 +43,7 @@ def test_an_import_hook_of_ones_own(how):
                                                            "op": "anyaccel.ops.cpu_adam", "changed": True, "hook": True}
 
 
-def test_too_late_names_the_orders():
+def test_late_import_error_names_the_valid_orders():
     """Fails if `import anyaccel.deepspeed` succeeds after `import deepspeed`, or its error does not
     say when to import it.
     """
@@ -67,7 +67,7 @@ LAUNCHERS = {
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
+def test_ranks_use_our_accelerator(hooked, launcher):
     """Fails if a launcher's ranks use stock DeepSpeed's accelerator, or cannot communicate with
     AnyAccel's.
     """
@@ -76,7 +76,7 @@ def test_ranks_see_our_accelerator_whoever_started_them(hooked, launcher):
     assert all(module.startswith("anyaccel.deepspeed") for module, *_ in found), found
 
 
-def test_ds_report_tells_which_ops_are_there(hooked):
+def test_ds_report_lists_available_ops(hooked):
     """Fails if ds_report fails with AnyAccel's builders, or reports an op that AnyAccel lacks as
     available. `child` checks the exit status.
     """

@@ -29,7 +29,7 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_a_loop_of_its_own(results, accelerator):
+def test_custom_loop(results, accelerator):
     # Fails if a custom training loop gives other losses than stock DeepSpeed, because loading
     # shards the checkpoint incorrectly or a step of ZeRO-3 differs.
     for mine, theirs in zip(results("ours", accelerator), results("stock", "cpu")):
@@ -40,7 +40,7 @@ def test_a_loop_of_its_own(results, accelerator):
         assert len(set(mine["loop"]["losses"])) > 10  # each step has different tokens
 
 
-def test_the_trainer(results):
+def test_trainer(results):
     # Fails if the Trainer gives other losses than stock DeepSpeed, or saves other weights.
     for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
         assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"

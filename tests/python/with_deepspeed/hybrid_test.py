@@ -17,7 +17,7 @@ from run_child import result  # noqa: E402
 PROGRAM = pathlib.Path(__file__).with_name("hybrid.py")
 
 
-def test_trains_and_generates_by_turns():
+def test_alternates_training_and_generation():
     # Fails if alternating training and generation gives other results than stock DeepSpeed.
     ours, stock = (result(PROGRAM, side, "opt", 2, DS_ACCELERATOR="cpu") for side in ("ours", "stock"))
     assert ours["engine"] == "DeepSpeedHybridEngine"
@@ -33,7 +33,7 @@ def test_generates_through_inference_layers(name):
     assert ours["losses"][-1] < 0.95 * ours["losses"][0]
 
 
-def test_shared_keys_are_refused_by_name():
+def test_shared_keys_are_rejected():
     # Fails if a model with shared keys, which DeepSpeed's layers do not support, is rejected only
     # during training instead of at the start.
     refused = result(PROGRAM, "ours", "llama", 0, DS_ACCELERATOR="cpu")

@@ -31,7 +31,7 @@ def alone(accelerator, dtype):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
-def test_logits_and_words(name, accelerator):
+def test_logits_and_tokens(name, accelerator):
     # Fails if logits or generated tokens differ from those of the model's own layers, for example
     # because a token has the wrong position or padding is visible.
     got = alone(accelerator, "float32")[name]
@@ -42,7 +42,7 @@ def test_logits_and_words(name, accelerator):
 
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 @pytest.mark.parametrize("name", GENERATING + ENCODERS)
-def test_half_as_wide(name, dtype):
+def test_half_precision(name, dtype):
     # Fails if sums are accumulated in the narrow dtype. The error must be close to that of the
     # model's own layers.
     got = alone("cpu", dtype)[name]
@@ -57,13 +57,13 @@ def split(accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", SPLIT)
-def test_two_ranks_hold_a_model(name, accelerator):
+def test_model_split_across_two_ranks(name, accelerator):
     # Fails if biases or residuals are added once per rank instead of once.
     for got in split(accelerator):
         assert got[name]["error"] < 2e-6 and got[name]["same words"], got[name]
 
 
-def test_what_deepspeed_cannot_do_is_said():
+def test_unsupported_cases_raise():
     # Fails if the error for an unsupported case does not name the cause. If DeepSpeed supports a
     # case, the documentation must be updated.
     got = result(PROGRAM, "float32", 1, "refused", DS_ACCELERATOR="cpu")

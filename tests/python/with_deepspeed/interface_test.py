@@ -23,13 +23,13 @@ from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator  # n
 PACKAGE = pathlib.Path(anyaccel.__file__).parents[1]
 
 
-def test_deepspeed_has_our_object():
+def test_deepspeed_uses_our_object():
     # Fails if the hook runs too late, or DeepSpeed's isinstance check rejects the object.
     assert get_accelerator() is anyaccel.deepspeed.accelerator()
     assert isinstance(get_accelerator(), DeepSpeedAccelerator)
 
 
-def test_every_public_member_takes_its_arguments():
+def test_public_members_accept_deepspeed_arguments():
     # Fails if a method is missing, or lacks an argument name that DeepSpeed uses.
     missing = []
     for name in dir(DeepSpeedAccelerator):
@@ -50,7 +50,7 @@ def test_every_public_member_takes_its_arguments():
     assert missing == []
 
 
-def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
+def test_cpu_has_no_streams_and_ignores_local_rank():
     # Fails if the local rank selects a CPU device, or DeepSpeed treats a CPU as a device with
     # streams.
     if not get_accelerator().is_synchronized_device():
@@ -63,7 +63,7 @@ def test_a_cpu_has_no_streams_for_deepspeed_and_a_local_rank_is_no_device():
     assert anyaccel.get_accelerator().Stream is anyaccel.Stream
 
 
-def test_a_process_group_that_is_there_is_used(monkeypatch):
+def test_existing_process_group_is_used(monkeypatch):
     # Fails if DeepSpeed starts oneCCL, which requires a launcher, although the program has created
     # a process group.
     import torch
@@ -81,7 +81,7 @@ def test_a_process_group_that_is_there_is_used(monkeypatch):
         torch.distributed.destroy_process_group()
 
 
-def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
+def test_ranks_of_the_world_group(monkeypatch):
     # Fails if DeepSpeed's loop over the ranks of a group does not end, because torch accepts every
     # number for the group of all ranks.
     import torch
@@ -101,7 +101,7 @@ def test_oneccl_knows_the_ranks_of_the_group_of_all(monkeypatch):
         torch.distributed.destroy_process_group()
 
 
-def test_builders_are_deepspeeds_and_load_our_ops():
+def test_builders_derive_from_deepspeed_and_load_our_ops():
     # Fails if the builder names that DeepSpeed binds at its import refer to its own builders, which
     # compile their sources.
     from deepspeed.ops.op_builder import CPUAdamBuilder
@@ -120,7 +120,7 @@ MISSING = ("DeepCompileBuilder", "GDSBuilder", "InferenceCutlassBuilder")
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_a_missing_op_says_so_at_load(name):
+def test_missing_op_raises_at_load(name):
     # Fails if a missing op does not raise ValueError, which DeepSpeed expects, or the message does
     # not name the op.
     builder = get_accelerator().create_op_builder(name)
@@ -143,14 +143,14 @@ def run(code, **variables):
     return subprocess.run([sys.executable, "-B", "-c", code], env=environment, capture_output=True, text=True, timeout=300)
 
 
-def test_too_late_is_an_error():
+def test_late_import_is_an_error():
     # Fails if `import anyaccel.deepspeed` after `import deepspeed` does not raise an error. The
     # program would silently use DeepSpeed's ops.
     done = run("import deepspeed, anyaccel.deepspeed")
     assert "import anyaccel.deepspeed before deepspeed" in done.stderr
 
 
-def test_the_variable_acts_in_a_process_and_in_what_it_forks():
+def test_environment_variable_installs_the_hook():
     # Fails if the .pth file has no effect, or imports torch before DeepSpeed is imported.
     hook = f"import site, sys; site.addsitedir({str(PACKAGE)!r}); assert 'torch' not in sys.modules\n"
     code = hook + """

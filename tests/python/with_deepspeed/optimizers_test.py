@@ -82,7 +82,7 @@ def run(cls, options, want_cls, want_options, device, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
-def test_of_the_host(case):
+def test_host_optimizers(case):
     # Fails if the order of arguments of create_*, *_update or destroy_* differs from that in
     # DeepSpeed's class.
     ours, want, optimizer = run(*case[1:], device="cpu")
@@ -94,7 +94,7 @@ def test_of_the_host(case):
 @pytest.mark.parametrize("case", HOST, ids=names(HOST))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("wide", [True, False], ids=["states float32", "states as parameters"])
-def test_half_precision_of_the_host(case, dtype, wide):
+def test_host_optimizers_in_half_precision(case, dtype, wide):
     # Fails if a dtype that DeepSpeed's classes use for parameters or states is rejected or misread.
     name, cls, options, want_cls, want_options = case
     ours, want, optimizer = run(cls, {**options, "fp32_optimizer_states": wide}, want_cls, want_options, "cpu", dtype)
@@ -111,7 +111,7 @@ def test_half_precision_of_the_host(case, dtype, wide):
 @pytest.mark.parametrize("case, dtype", [(case, dtype) for case in FUSED for dtype in (torch.float32, torch.bfloat16)
                                          if case[1] is not FusedLamb or dtype == torch.float32],
                          ids=lambda value: value[0] if isinstance(value, tuple) else str(value))
-def test_fused(case, dtype):
+def test_fused_optimizers(case, dtype):
     # Fails if the order of arguments of a fused op differs from that in DeepSpeed's class. Stock
     # DeepSpeed cannot load FusedLion on a CPU.
     ours, want, _ = run(*case[1:], device=DEVICE, dtype=dtype)
@@ -120,7 +120,7 @@ def test_fused(case, dtype):
         torch.testing.assert_close(mine.float().cpu(), theirs, rtol=error, atol=error / 10 if dtype == torch.float32 else error)
 
 
-def test_half_the_parameters_on_the_device_and_half_on_the_host():
+def test_parameters_on_device_and_host():
     # Fails if CPUAdam and FusedAdam, used together as in hybrid offload, follow different formulas.
     ours, want = parameters(), parameters()
     for index in (0, 2):
@@ -134,7 +134,7 @@ def test_half_the_parameters_on_the_device_and_half_on_the_host():
         torch.testing.assert_close(mine.cpu(), theirs, rtol=1e-5, atol=1e-6)
 
 
-def test_adagrad_of_a_sparse_gradient():
+def test_adagrad_with_sparse_gradient():
     # Fails if the values of a sparse gradient, which are views, are updated in a copy.
     ours, want = (torch.nn.Embedding(10, 4, sparse=True, _weight=torch.arange(40.0).view(10, 4)) for _ in range(2))
     optimizer, reference = DeepSpeedCPUAdagrad(ours.parameters(), lr=0.1), torch.optim.Adagrad(want.parameters(), lr=0.1)
@@ -163,7 +163,7 @@ def test_subgroups_step_and_roll_back():
     assert optimizer.state[0]["step"] == 1
 
 
-def test_states_are_saved_and_loaded_and_optimizers_come_and_go():
+def test_state_dict_and_new_optimizer():
     # Fails if loading a state dict does not resume the run, or a new optimizer reuses the ID of a
     # deleted one.
     ours, want = parameters(), parameters()

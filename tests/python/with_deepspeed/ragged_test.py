@@ -34,7 +34,7 @@ def test_logits(name, dtype):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_logits_of_six_bits(name):
+def test_logits_with_six_bit_weights(name):
     # Fails if DeepSpeed's module for six-bit weights is rejected, or a matrix or its scales are
     # wrong.
     got = results("float16", "--six-bits")[name]
@@ -43,7 +43,7 @@ def test_logits_of_six_bits(name):
     assert got["moved"] > 10 * got["error"], got  # rounding the weights changes the logits
 
 
-def test_layer_of_six_bits():
+def test_six_bit_layer():
     # Fails if few tokens, many tokens or gated activations use the wrong weights. DeepSpeed itself
     # rejects a number of outputs that is not a multiple of 256.
     got = result(PROGRAM.with_name("six_bits.py"), DS_ACCELERATOR="cpu")

@@ -66,7 +66,7 @@ def plain(layer, x, ids, mask, batch_first, encoder):
 @pytest.mark.parametrize("order", ["batch_seq_dim", "seq_batch_dim"])
 @pytest.mark.parametrize("kind", ["encoder", "decoder"])
 @pytest.mark.parametrize("returns_tuple", [False, True])
-def test_layers_that_drop_tokens(order, kind, returns_tuple):
+def test_token_dropping_layers(order, kind, returns_tuple):
     # Fails if the order of a function's arguments differs from that in DeepSpeed's classes, or a
     # gradient belongs to the wrong token.
     torch.manual_seed(3)
@@ -93,7 +93,7 @@ def test_layers_that_drop_tokens(order, kind, returns_tuple):
         torch.testing.assert_close(got, right)
 
 
-def test_masks_are_those_of_deepspeeds_python():
+def test_masks_match_deepspeed():
     # Fails if the op gives another mask than DeepSpeed's Python code, which uses indexing instead
     # of the op.
     mask = torch.randn(BATCH, 1, TOKENS, TOKENS).to(DEVICE)

@@ -25,7 +25,7 @@ def handle():
                                               intra_op_parallelism=2)
 
 
-def test_tensors_go_out_and_come_in(handle, tmp_path):
+def test_swap_out_and_in(handle, tmp_path):
     # Fails if the calls of DeepSpeed's swappers do not write and read tensors, or wait() returns
     # another count than they expect.
     out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
@@ -40,20 +40,20 @@ def test_tensors_go_out_and_come_in(handle, tmp_path):
         assert handle.free_cpu_locked_tensor(mine)
 
 
-def test_settings_are_those_that_deepspeed_asks_for(handle):
+def test_handle_settings(handle):
     # Fails if a getter that DeepNVMe's tools and writers use is missing or returns another setting.
     assert (handle.get_block_size(), handle.get_queue_depth(), handle.get_single_submit(), handle.get_overlap_events(),
             handle.get_intra_op_parallelism()) == (1 << 17, 8, False, True, 2)
     assert handle.get_alignment() > 0
 
 
-def test_what_cannot_be_read_is_a_typed_error(handle, tmp_path):
+def test_unreadable_file_raises(handle, tmp_path):
     # Fails if reading a missing file ends the process, or returns -1 instead of raising an error.
     with pytest.raises(anyaccel.Error):
         handle.sync_pread(handle.new_cpu_locked_tensor(COUNT, torch.empty(0)), str(tmp_path / "none"))
 
 
-def test_the_swappers_buffers(handle, tmp_path):
+def test_swap_buffer_pool(handle, tmp_path):
     # Fails if DeepSpeed's buffer pool cannot write and read parts of a buffer from the handle.
     pool = swapping.SwapBufferPool([handle.new_cpu_locked_tensor(2 * COUNT, torch.empty(0))], handle)
     tensors, paths = [torch.randn(COUNT), torch.randn(COUNT - 100)], [str(tmp_path / name) for name in "ab"]
@@ -69,7 +69,7 @@ def test_the_swappers_buffers(handle, tmp_path):
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
+def test_fast_file_writer(handle, tmp_path, double):
     # Fails if DeepSpeed's writer, which writes a tensor's bytes to an open descriptor at an offset,
     # does not produce a valid checkpoint.
     buffer = get_accelerator().pin_memory(torch.zeros(1 << 20, dtype=torch.uint8))
@@ -82,7 +82,7 @@ def test_a_checkpoint_by_the_fast_writer(handle, tmp_path, double):
     assert loaded["number"] == 7 and torch.equal(loaded["weights"], state["weights"]) and torch.equal(loaded["half"], state["half"])
 
 
-def test_bytes_of_tensors():
+def test_byte_views():
     # Fails if a single tensor or a list of tensors is rejected. DeepSpeed's writer and swappers
     # pass both.
     cast = UtilsBuilder().load().cast_to_byte_tensor
@@ -91,7 +91,7 @@ def test_bytes_of_tensors():
     assert [each.numel() for each in cast([tensor, tensor.double()])] == [20, 40]
 
 
-def test_pinned_by_deepspeeds_native_backend(monkeypatch):
+def test_native_pin_memory_backend(monkeypatch):
     # Fails if DeepSpeed's native pin-memory backend does not work with the op's memory, including
     # views.
     monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", "native")
@@ -106,7 +106,7 @@ def test_pinned_by_deepspeeds_native_backend(monkeypatch):
     assert not accelerator.is_pinned(torch.zeros(4))
 
 
-def test_native_pinned_memory(monkeypatch, caplog):
+def test_native_backend_unpins(monkeypatch, caplog):
     # Fails if DeepSpeed's native backend warns about memory that is already pinned, or unpinning
     # has no effect.
     import deepspeed.utils

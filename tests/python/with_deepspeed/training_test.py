@@ -49,7 +49,7 @@ def ours(accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 @pytest.mark.parametrize("name", NAMES)
-def test_losses_and_weights_are_stocks(name, accelerator):
+def test_losses_and_weights_match_stock(name, accelerator):
     # Fails if losses or weights differ from stock DeepSpeed's, with ZeRO, offload, NVMe,
     # checkpointing or half precision.
     if not runs_on(name, accelerator):
