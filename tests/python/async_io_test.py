@@ -234,7 +234,7 @@ def test_device_tensors(path):
     assert torch.equal(x.cpu(), y.cpu())
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same everywhere")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the schemas are the same on all devices")
 def test_opcheck(path):
     """Fails if a schema misses a mutation, or an op lacks its meta kernel."""
     ops = torch.ops.anyaccel

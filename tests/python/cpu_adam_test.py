@@ -246,7 +246,7 @@ def test_rollback_of_lists(adam):
     with pytest.raises(ValueError, match="dtypes of exp_avg and exp_avg_sq differ"):
         adam.adam_rollback_list(*numbers, *wrong)
     assert all(torch.equal(a, b) for x, y in zip(ours, single) for a, b in zip(x, y))
-    assert versions == [x._version for x in ours[1]], "autograd takes them as changed"
+    assert versions == [x._version for x in ours[1]], "autograd treats them as modified"
     with pytest.raises(ValueError, match="beta1"):
         adam.adam_rollback_list(*numbers[:3], 0.0, *numbers[4:], *map(list, zip(*ours)))
     adam.adam_rollback_list(*numbers, *map(list, zip(*ours)))
@@ -358,7 +358,7 @@ def test_zenflow_ends_with_its_trainer():
     end = time.monotonic() + 60
     try:
         while state() not in "ZX":  # stays a zombie if no process reaps it
-            assert time.monotonic() < end, "the worker is still there"
+            assert time.monotonic() < end, "the worker is still running"
             time.sleep(0.1)
     except FileNotFoundError:
         pass

@@ -25,7 +25,7 @@ def rows():
 # Fails if the table and torch's sources disagree about the names that torch reads.
 def test_audit_lists_what_torch_reads():
     if not torch.__version__.startswith("2.13."):
-        pytest.skip(f"the table is torch 2.13's, this is {torch.__version__}")
+        pytest.skip(f"the table is for torch 2.13, this is torch {torch.__version__}")
     import device_module_reads
     listed = {name: set(files.split()) for name, _, _, _, files in rows() if not files.startswith("csrc/")}
     assert listed == device_module_reads.names()
@@ -75,7 +75,7 @@ print(torch.equal(direct, gradient(lambda f, y: checkpoint(f, y, use_reentrant=F
 @pytest.mark.parametrize(("imports", "works"), [("anyaccel, torch", True), ("torch, anyaccel", False)])
 def test_random_numbers_with_simulated_cuda(imports, works):
     if torch.backends.cuda.is_built():
-        pytest.skip("this LibTorch is built for CUDA, whose place cannot be taken")
+        pytest.skip("this LibTorch is built with CUDA, so the simulator cannot stand in for it")
     done = run(f"""
 import {imports}
 device = anyaccel.get_accelerator().device_name(1)

@@ -141,7 +141,7 @@ def test_invalid_arguments():
 def test_opcheck():
     # Fails if the schema declares wrong mutations, or the meta kernel differs from the op.
     if DEVICE != "cpu":
-        pytest.skip("opcheck is for the host's kernel")
+        pytest.skip("opcheck runs on the host's kernel only")
     model = Encoder(layers=1)
     for op, arguments in ((pack, (torch.randn(70, 9), torch.empty(2, 9, 64))), (encode, (torch.randn(5, 48), model.flat, [2, 3], 4, 1, EPS))):
         torch.library.opcheck(op.default, arguments, test_utils=("test_schema", "test_faketensor"))

@@ -16,7 +16,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 torch.manual_seed(0)
 evoformer = accelerator.create_op_builder("EvoformerAttnBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 ERROR = {torch.float64: 1e-12, torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
@@ -109,7 +109,7 @@ def test_large_masks(dtype, size):
     """
     size = -torch.finfo(dtype).min if size == "least" else size
     if size > torch.finfo(dtype).max:
-        pytest.skip("no number of this dtype")
+        pytest.skip("the dtype cannot represent this number")
     inputs = make((1, 3), 40, 90, 2, 16, dtype)
     with torch.no_grad():
         inputs[3].zero_()

@@ -250,7 +250,7 @@ def test_invalid_arguments(name):
 # Fails if tensors of different devices are accepted together.
 def test_mixed_devices_are_rejected():
     if torch.device(DEVICE).type == "cpu":
-        pytest.skip("this accelerator's tensors are the host's")
+        pytest.skip("this accelerator uses host tensors")
     codes, params = Q.quantize(X.to(DEVICE), 4, 8, Q.Symmetric)
     with pytest.raises((RuntimeError, ValueError), match="device"):
         Q.dequantize(codes, params.cpu(), 4, 8, Q.Symmetric)

@@ -17,7 +17,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 core = accelerator.create_op_builder("InferenceCoreBuilder").load()
 utils = accelerator.create_op_builder("RaggedUtilsBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="addresses in tensors are the host's")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="block lists contain host addresses")
 ragged = accelerator.create_op_builder("RaggedOpsBuilder").load() if DEVICE == "cpu" else None
 ops = torch.ops.anyaccel
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]

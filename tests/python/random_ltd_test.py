@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 torch.manual_seed(0)
 ltd = accelerator.create_op_builder("RandomLTDBuilder").load()
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 
 
 def on(tensor):

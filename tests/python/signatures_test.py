@@ -166,7 +166,7 @@ def test_arguments_match_deepspeed(name):
     assert list(ours)[:len(theirs)] == list(theirs)
     for argument, (kind, default) in ours.items():
         if argument not in theirs:
-            assert default is not None, f"{name} demands {argument}, which DeepSpeed has not"
+            assert default is not None, f"{name} requires {argument}, which DeepSpeed lacks"
             continue
         assert kind == theirs[argument][0]
         # Defaults must be the same as DeepSpeed's.

@@ -16,7 +16,7 @@ core = accelerator.create_op_builder("InferenceCoreBuilder").load()
 ops = torch.ops.anyaccel
 NUMBERS = torch.tensor([sign * (mantissa / 16 if exponent == 0 else (4 + mantissa) * 2.0**(exponent - 5))
                         for sign in (1, -1) for exponent in range(8) for mantissa in range(4)])
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="of shapes, not of a device")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the checked shapes do not depend on the device")
 
 
 def random_weights(tokens, outputs, inputs, seed=3):

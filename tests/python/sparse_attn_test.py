@@ -156,7 +156,7 @@ def test_gradients(batch, heads, dim, shared):
     assert torch.autograd.gradcheck(call, (*inputs, rpe), fast_mode=True)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 def test_bits_do_not_depend_on_threads():
     """Fails if the bits of a head's gradients, to which several threads add, depend on timing or on
     the number of threads.
@@ -208,7 +208,7 @@ def test_gradient_of_shared_position_embeddings(shape):
     torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 @pytest.mark.parametrize("heads", [1, 8])
 def test_backward_memory(heads):
     """Fails if memory grows with the number of threads that share a head, or with the square of the
@@ -224,7 +224,7 @@ def test_backward_memory(heads):
     assert accelerator.max_memory_allocated() - before <= 3 * 4 * out.numel() + layout.numel() + 4 * 4096
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 def test_bool_mask_is_not_converted():
     """Fails if a bool mask is converted to a float array of length x length, or its strides are
     ignored.
@@ -239,7 +239,7 @@ def test_bool_mask_is_not_converted():
     torch.testing.assert_close(out.double(), dense(*inputs, layout, 128, attn_mask=mask.t()), rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+@pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 def test_layouts_can_be_traced():
     """Fails if a layout cannot be created while torch traces or compiles a function."""
     op = torch.ops.anyaccel.sparse_attention_layout.default

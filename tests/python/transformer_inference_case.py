@@ -14,7 +14,7 @@ DEVICE = accelerator.current_device_name()
 torch.set_num_threads(2)
 m = accelerator.create_op_builder("InferenceBuilder").load()
 ops = torch.ops.anyaccel
-HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the same code")
+HOST = pytest.mark.skipif(DEVICE != "cpu", reason="the code is the same on all devices")
 NAMES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 DTYPES = list(NAMES)
 # Each result is rounded once. Torch computes sums of float16 products, and may round intermediate

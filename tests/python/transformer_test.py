@@ -141,7 +141,7 @@ def test_checkpointing_stores_less():
     assert full == rows * (8 * hidden + 2 * inter) + statistics
 
 
-@pytest.mark.skipif(torch.device(DEVICE).type == "cuda", reason="that would wait for the device in each call")
+@pytest.mark.skipif(torch.device(DEVICE).type == "cuda", reason="the check would synchronize with the device in each call")
 def test_invertible_norm_rejects_zero_weights():
     weights = parameters(16, 16, torch.float32)
     with torch.no_grad():

@@ -85,6 +85,6 @@ class Setup(unittest.TestCase):
 
 if __name__ == "__main__":
     if importlib.util.find_spec("ensurepip") is None:
-        print("SKIP: this Python makes no virtual environment with pip (no ensurepip)")
+        print("SKIP: this Python cannot create virtual environments with pip, because ensurepip is missing")
         sys.exit(77)
     unittest.main()

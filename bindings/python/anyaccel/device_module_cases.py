@@ -117,8 +117,8 @@ def fork_rng_restores_the_generators():
             _draw(index)
         second = _draw(index)
         torch.manual_seed(5)
-        assert torch.equal(first, _draw(index)), f"the seed does not decide what device {index} draws"
-        assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change what device {index} draws later"
+        assert torch.equal(first, _draw(index)), f"the seed does not determine the numbers that device {index} draws"
+        assert torch.equal(second, _draw(index)), f"drawing numbers inside torch.random.fork_rng() changes the later numbers of device {index}"
         assert not torch.equal(*before), f"device {index} draws the same numbers twice"
 
 
@@ -279,7 +279,7 @@ def default_generators_are_the_devices():
             _draw(index)
     for index in range(module.device_count()):
         state = module.default_generators[index].get_state()
-        assert torch.equal(state, module.get_rng_state(index)), f"default_generators[{index}] is not what device {index} draws from"
+        assert torch.equal(state, module.get_rng_state(index)), f"device {index} does not draw from default_generators[{index}]"
 
 
 @case("required")

@@ -69,7 +69,7 @@ def test_existing_process_group_is_used(monkeypatch):
     import torch
     accelerator = get_accelerator()
     if accelerator._name != "cpu":
-        pytest.skip("oneCCL is the CPU's alone")
+        pytest.skip("only the CPU uses oneCCL")
     monkeypatch.setattr(accelerator, "_own", types.SimpleNamespace(communication_backend_name=lambda: "ccl"))
     monkeypatch.setattr(accelerator, "_known_communication_backend", None)
     assert accelerator.communication_backend_name() == "ccl"
@@ -90,7 +90,7 @@ def test_ranks_of_the_world_group(monkeypatch):
     asked = ccl.TorchBackend.get_global_rank
 
     def limited(self, group, rank):
-        assert rank < 100, "asked without end"
+        assert rank < 100, "the loop over ranks does not end"
         return asked(self, group, rank)
 
     monkeypatch.setattr(ccl.TorchBackend, "get_global_rank", limited)

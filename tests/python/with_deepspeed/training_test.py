@@ -53,13 +53,13 @@ def test_losses_and_weights_match_stock(name, accelerator):
     # Fails if losses or weights differ from stock DeepSpeed's, with ZeRO, offload, NVMe,
     # checkpointing or half precision.
     if not runs_on(name, accelerator):
-        pytest.skip("DeepSpeed's files of parameters are too short there")
+        pytest.skip("DeepSpeed's parameter files are too short on devices without fp16")
     if "fp16" in name and name not in ours(accelerator)[0]:
-        pytest.skip("this device has no fp16")
+        pytest.skip("this device does not support fp16")
     if "fp16" in name and without_half(name) is None:
-        pytest.skip("no case is the same in float32")
+        pytest.skip("there is no equivalent case in float32")
     if "dropout" in CASES[name] and accelerator != "cpu":
-        pytest.skip("a device draws other masks of dropout than the host's generator does for stock")
+        pytest.skip("dropout masks on a device differ from those on the host, where stock DeepSpeed runs")
     error = 1e-5
     if name == "zero 3 nvme parameters":
         # on a device without fp16, DeepSpeed 0.19.8 rounds parameters on NVMe to bfloat16
