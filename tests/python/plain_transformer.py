@@ -30,7 +30,7 @@ def parameters(hidden, inter, dtype):
 
 
 def kept(ratio, seed, which, rows, columns):
-    """Return the factors by which dropout scales the elements, from the mask that the op draws."""
+    """Return dropout's scaling factors of all elements, from the mask that the op draws."""
     mask = torch.ops.anyaccel._transformer_layer_mask(ratio, seed, which, rows, columns)
     return mask.double() / (1 - ratio)
 

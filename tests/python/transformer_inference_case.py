@@ -44,9 +44,7 @@ def near(got, want, dtype, factor=1.0):
 
 
 def made(*sizes, dtype=torch.float32, scale=1.0, gaps=False):
-    """Return random numbers in float64 and in the dtype; the latter have strided memory if `gaps`
-    is set.
-    """
+    """Return random numbers in float64, and the same tensor in the dtype, strided if `gaps` is set."""
     given = (torch.randn(*sizes) * scale).to(dtype)
     wide = given.double()
     if gaps and len(sizes) > 1:
