@@ -95,7 +95,7 @@ def test_queries_without_visible_keys_are_zero(dtype):
     with torch.no_grad():
         inputs[3][0, 0] = -math.inf  # all keys of an entry
         inputs[3][0, 1, ..., :260] = -math.inf  # more keys than fit in the first chunk
-        inputs[4][1, 0, 1, 3] = -math.inf  # a query
+        inputs[4][1, 0, 1, 3] = -math.inf  # all keys of a query
         inputs[4][1, 0, 0, :, 7:200] = -math.inf
     compare(inputs)
 

@@ -128,7 +128,7 @@ def test_products(dtype, shape, transposed):
         out, total = of("rms_mlp_gemm", dtype)(gx, gr, gw, gu, gg, 1e-5, NONE, NONE, False, kind, transposed)
         near(total, x + r, dtype)
         near(out, ACTIVATIONS[kind](rms(x + r) @ w) @ u, dtype, 4)
-    assert torch.equal(gr, before)  # DeepSpeed's Python adds to it afterwards
+    assert torch.equal(gr, before)  # DeepSpeed's Python code adds to it afterwards
 
 
 @HOST

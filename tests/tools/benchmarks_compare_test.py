@@ -218,8 +218,8 @@ class Sides(unittest.TestCase):
         [pair], _ = compare.pair_up({"old": new, "new": new}, reference)
         self.assertEqual(compare.side_of(pair, "old", "/data").env["BENCHMARK_ONLY"], "our_")
 
-    # Fails if a field that a later commit adds to Side prevents the comparison, or a benchmark's
-    # files are in the build tree, which is recreated more often than the models in it.
+    # Fails if a field that a later commit adds to Side prevents the comparison. A benchmark's files
+    # must not be in the build tree, which is recreated more often than the models.
     def test_side_of_another_commit(self):
         side = {"name": "a", "command": ["{build}/bin/x", "{build}/benchmarks/models"], "env": {"OUT": "{build}/benchmarks/o"}, "ours": [""], "later": 1}
         [pair], _ = compare.pair_up({"old": declared([side]), "new": declared([side])}, {})
