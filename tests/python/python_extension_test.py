@@ -102,7 +102,7 @@ def test_changed_header(extension):
     assert done.stdout == "10.0\n", done.stderr
 
 
-# Fails if an op that cannot be built is compatible until its build fails, or an unsupported flag is
+# Fails if is_compatible() is true for an op that cannot be built, or an unsupported flag is
 # ignored.
 def test_unsupported_builders(extension):
     builders = classes_of("ext_ops")

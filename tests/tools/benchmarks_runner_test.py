@@ -113,8 +113,8 @@ class Runner(unittest.TestCase):
         self.assertIn("Left out because it is not installed: peer.", page)
         self.assertIn("Not judged because a side was left out: compared with the peer.", page)
 
-    # Fails if a benchmark with long rounds and few of them does not say so on the page, with all
-    # figures. Short rounds must not be few, and long ones must not have a warm-up.
+    # Fails if a benchmark with few, long rounds does not say so on the page, with all figures. Too
+    # few short rounds must be an error.
     def test_few_long_rounds(self):
         few = bench([self.tracing("a"), self.tracing("b")])
         few.few_rounds, few.warm_up = "a build takes minutes.", False

@@ -75,7 +75,7 @@ class CheckWords(unittest.TestCase):
         self.clean("a.md", f"| {LONG} |\n\n[{LONG}](a.md)\n\n```text\n{LONG}\n```\n")
         self.clean("a.cpp", f'// Text.\nauto a = R"({LONG}\n{LONG})";\n')
 
-    # Fails if the list of patterns, which contains bad examples, or test data is checked.
+    # Fails if test data or the list of patterns, which contains bad examples, is checked.
     def test_exemptions(self):
         self.clean("tests/data/a.md", "What is missing is rejected.\n")
         self.assertIn("beside", (ROOT / "tools/words/avoid.tsv").read_text())

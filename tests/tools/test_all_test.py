@@ -71,7 +71,7 @@ class TestAll(unittest.TestCase):
             subprocess.run([sys.executable, self.root / "tools/test_all", "--only", part], capture_output=True, env=environment)
             self.assertEqual("-DANYACCEL_BUILD_TESTS=ON" in (self.root / "cmake.txt").read_text(), has_tests, part)
 
-    # Fails if the most important parts do not run first, because the time may run out.
+    # Fails if parts do not run in the order of --only, or a part that is named twice runs twice.
     def test_order(self):
         said = self.run_parts("--ci", "--only", "format,tree,format").stdout.splitlines()
         self.assertEqual([line.split()[0] for line in said if " passed " in line], ["format", "tree"])
