@@ -21,7 +21,7 @@ _AFTER = {
     "deepspeed.model_implementations.transformers.ds_transformer": ("injection", "mend"),
     "deepspeed.module_inject.containers.base": ("injection", "mend_containers"),
 }
-# The same for all modules whose names begin with a prefix.
+# Like _AFTER, for all modules whose names begin with a prefix.
 _AFTER_BELOW = {"deepspeed.inference.v2.": ("inference_v2", "mend")}
 
 
@@ -35,8 +35,8 @@ def _call(name, module):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loader that executes a module with its own loader and then calls our function, before any
-    part of DeepSpeed can get an accelerator.
+    """Loader that runs a module's original loader and then our function, before any part of
+    DeepSpeed can get an accelerator.
     """
 
     def __init__(self, loader, name):

@@ -1,5 +1,5 @@
-"""async_io and pin_memory, called like DeepSpeed's Python code does, and torch's requirements on
-ops. Also runs on sim.
+"""async_io and pin_memory, called as in DeepSpeed's Python code, and torch's requirements on ops.
+Also runs on sim.
 """
 
 import os
@@ -17,7 +17,9 @@ on_device = pytest.mark.skipif(DEVICE == "cpu", reason="the accelerator is the h
 
 
 def test_methods_match_deepspeed(path):
-    """Fails if the methods of DeepSpeed's handle have other arguments, results or defaults here."""
+    """Fails if the methods of DeepSpeed's handle have different arguments, results or defaults
+    here.
+    """
     handle = aio.aio_handle(block_size=4096, queue_depth=4, single_submit=True, overlap_events=True, intra_op_parallelism=2)
     asked = [getattr(handle, "get_" + name)() for name in
              ("block_size", "queue_depth", "single_submit", "overlap_events", "intra_op_parallelism", "alignment")]

@@ -1,5 +1,5 @@
-"""CPUAdagrad and CPULion through their builders, called like DeepSpeed's Python code does and
-compared with torch.
+"""CPUAdagrad and CPULion through their builders, called as in DeepSpeed's Python code and compared
+with torch.
 """
 
 import pytest

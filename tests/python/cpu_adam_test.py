@@ -1,4 +1,4 @@
-"""CPUAdam through its builder, called like DeepSpeed's Python code does and compared with torch's
+"""CPUAdam through its builder, called as in DeepSpeed's Python code and compared with torch's
 optimizers.
 """
 
@@ -36,7 +36,7 @@ def update(adam, step, given, number=7, **changed):
 
 
 class Optimizer(torch.optim.Optimizer):
-    """An optimizer that calls the op like DeepSpeedCPUAdam does."""
+    """An optimizer that calls the op as DeepSpeedCPUAdam does."""
 
     def __init__(self, params, adamw):
         super().__init__(params, {"lr": 1e-2})
@@ -273,7 +273,7 @@ def test_instruction_sets():
 
 
 def optimizer_process(groups, control, ready):
-    """Run the optimizer like DeepSpeed's zenflow_optimizer_process does."""
+    """Run the optimizer as DeepSpeed's zenflow_optimizer_process does."""
     ADAM.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.0, True, False)
     handle = ADAM.zenflow_adam_create(0, list(os.sched_getaffinity(0)))
     for param, grad0, grad1, stale in groups:

@@ -153,7 +153,7 @@ class Model:
         x = x / (x.square().mean(-1, keepdim=True) + 1e-5).sqrt()
         return x * (weight + 1 if self.norm == "rms_plus_one" else weight)
 
-    def turned(self, x, begin):
+    def rotated(self, x, begin):
         if not self.half:
             return x
         cos, sin = (each.cpu().double()[:, None] for each in self.angles(begin, len(x)))
@@ -176,7 +176,7 @@ class Model:
             out[row] += shares[row, place] * self.fed_forward(x[row:row + 1], (first[expert],), (down[expert],))[0]
         return out
 
-    def meant(self, x):
+    def reference(self, x):
         """Return the reference result for all positions at once, in float64."""
         x = x.double()
         time = len(x)
@@ -186,7 +186,7 @@ class Model:
             q, k, v = qkv.split([self.heads, self.kv_heads, self.kv_heads], 1)
             if self.head_norms:
                 q, k = self.normed(q, layer["q"]), self.normed(k, layer["k"])
-            q, k = self.turned(q, 0), self.turned(k, 0)
+            q, k = self.rotated(q, 0), self.rotated(k, 0)
             k, v = (each.to(self.dtype).double()[:, self.key_heads].transpose(0, 1) for each in (k, v))
             scores = q.transpose(0, 1) @ k.transpose(1, 2) * self.scales[i]
             if self.softcap:

@@ -30,7 +30,7 @@ def random_tensor(*shape, dtype=torch.float32, seed=1):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def meant(weight, scales, zeros=None):
+def represented(weight, scales, zeros=None):
     """Return the values that integer weights represent: nibble j of word w of a block is input j *
     (block / 4) + w.
     """
@@ -57,7 +57,7 @@ def test_quantization_error(shape, bits, dtype):
     weight = random_tensor(outputs, inputs, dtype=dtype)
     made, scales = quantize(weight, bits, group)
     assert made.dtype == (torch.int8 if bits == 8 else torch.uint8) and scales.shape == (outputs, inputs // group)
-    off = (meant(made, scales) - weight.double()).view(outputs, inputs // group, group)
+    off = (represented(made, scales) - weight.double()).view(outputs, inputs // group, group)
     # int4 may clip a group's largest value if that reduces the error of the others.
     if bits == 8:
         assert (off.abs() <= scales.abs().double()[..., None] * 0.5001).all()
@@ -76,7 +76,7 @@ def test_dequantized_rows(shape, kind, dtype):
     outputs, inputs, group = shape
     made, scales = quantize(random_tensor(outputs, inputs), 8 if kind == "int8" else 4, group)
     zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
-    want = meant(made, scales, zeros).float().to(dtype)
+    want = represented(made, scales, zeros).float().to(dtype)
     for begin, count in [(0, outputs), (outputs // 2, outputs - outputs // 2), (outputs, 0)]:
         assert torch.equal(dequantize(made, scales, zeros, begin, count, dtype), want[begin:begin + count])
 
@@ -92,7 +92,7 @@ def test_products(rows, kind, dtype):
         if kind.startswith("int"):
             weight, scales = quantize(weight, int(kind[3]), group)
             zeros = torch.randint(0, 16, scales.shape, dtype=torch.uint8) if kind == "int4 zeros" else None
-            values = meant(weight, scales, zeros)
+            values = represented(weight, scales, zeros)
         else:
             weight = weight.to(getattr(torch, kind))
             values = weight.double()
@@ -122,7 +122,7 @@ def test_nan_and_infinity():
     weight = random_tensor(4, 64)
     weight[1, 3], weight[2, 40] = float("nan"), float("inf")
     made, scales = quantize(weight, 8, 32)
-    values = meant(made, scales)
+    values = represented(made, scales)
     for row, part in [(0, slice(None)), (1, slice(32, None)), (2, slice(0, 32)), (3, slice(None))]:
         assert (values[row, part] - weight[row, part]).abs().max() <= scales.nan_to_num(0, 0, 0).max()
 

@@ -20,7 +20,7 @@ def test_against_torch(kind, dtype):
     x = torch.randn(9, model.hidden, generator=model.random)
     keys, values = model.caches(11), model.caches(11)
     got = torch.cat([model.run(x[:4], keys, values, 0), model.run(x[4:5], keys, values, 4), model.run(x[5:], keys, values, 5)])
-    want = model.meant(x)
+    want = model.reference(x)
     # The reference rounds the cache to the dtype in a different order.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 3e-3, torch.bfloat16: 2e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
@@ -35,7 +35,7 @@ def test_many_rows_against_torch(kind, dtype):
     x = torch.randn(109, model.hidden, generator=model.random)
     keys, values = model.caches(120), model.caches(120)
     got = torch.cat([model.run(x[:67], keys, values, 0), model.run(x[67:70], keys, values, 67), model.run(x[70:], keys, values, 70)])
-    want = model.meant(x)
+    want = model.reference(x)
     # CPUs with bfloat16 dot products round the rows to bfloat16 for each product.
     error = {torch.float32: 2e-4 if model.bits else 2e-5, torch.float16: 4e-3, torch.bfloat16: 8e-2}[dtype]
     assert (got - want).abs().max() <= error * want.abs().max()
@@ -56,7 +56,7 @@ def test_many_rows_of_sequences(kind):
     got = model.run_segments(x, *given, pasts, counts)
     parts = list(x.split(counts))
     parts[1] = torch.cat([first, parts[1]])
-    want = torch.cat([model.meant(rows)[-count:] for rows, count in zip(parts, counts)])
+    want = torch.cat([model.reference(rows)[-count:] for rows, count in zip(parts, counts)])
     assert (got - want).abs().max() <= (2e-4 if model.bits else 2e-5) * want.abs().max()
     last = model.run_segments(x, *given, pasts, counts, last_only=True)
     ends = [29, 46, 47]

@@ -50,7 +50,7 @@ class Encoder:
         encode(out, self.flat, lengths, self.heads, self.activation, EPS)
         return out.cpu()
 
-    def meant(self, x):
+    def reference(self, x):
         """Return the reference result for one text, in float64."""
         x = x.double()
         linear, norm = torch.nn.functional.linear, torch.nn.functional.layer_norm
@@ -73,7 +73,7 @@ def test_against_torch(sizes, lengths):
     # are skipped.
     model = Encoder(**sizes)
     x = model.draw(sum(lengths), model.layers[0][0].shape[1]) * 3
-    want = torch.cat([model.meant(text) for text in x.split(lengths)])
+    want = torch.cat([model.reference(text) for text in x.split(lengths)])
     assert (model.run(x, lengths) - want).abs().max() <= 1e-5 * want.abs().max()
 
 

@@ -230,7 +230,7 @@ def test_memory():
 
 
 def deepspeeds_call(inputs, grad):
-    """Call the functions like DeepSpeed's Python code does, with the tensors that it allocates."""
+    """Call the functions as DeepSpeed's Python code does, with the tensors that it allocates."""
     q, k, v, bias1, bias2 = (torch.tensor([], dtype=inputs[0].dtype, device=DEVICE) if x is None else on(x.detach()) for x in inputs)
     out = torch.empty_like(q)
     lse = torch.empty((q.shape[:-3].numel(), q.shape[-2], (q.shape[-3] + 31) // 32 * 32), dtype=torch.float32, device=DEVICE)
@@ -243,7 +243,7 @@ def deepspeeds_call(inputs, grad):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("has1, has2", [(False, False), (True, False), (False, True), (True, True)])
 def test_deepspeed_functions(dtype, has1, has2):
-    """Fails if the arguments are in another order than DeepSpeed's, or lse or a gradient is not
+    """Fails if the arguments are in a different order than DeepSpeed's, or lse or a gradient is not
     written.
     """
     inputs = make((2, 3), 40, 40, 2, 16, dtype, has1, has2)
@@ -326,9 +326,7 @@ LSE = torch.zeros(2, 3, 6)
     lambda: evoformer.DS4Sci_EvoformerAttention(Q, K, K, [None] * 3),
 ])
 def test_errors(call):
-    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is read
-    or written.
-    """
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 

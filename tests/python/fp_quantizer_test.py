@@ -1,5 +1,5 @@
-"""The functions for small floating-point formats, called like DeepSpeed's Python code does and
-compared with plain torch. DS_ACCELERATOR selects the accelerator.
+"""The functions for small floating-point formats, called as in DeepSpeed's Python code and compared
+with plain torch. DS_ACCELERATOR selects the accelerator.
 """
 
 import math
@@ -141,7 +141,7 @@ def test_stochastic_rounding(name):
     values = read(found[0].to(DEVICE), x.shape, 512, name)[:, 1:]
     assert values.unique().numel() == 2 and values.min() < 0.3173 < values.max()
     assert values.mean() == pytest.approx(0.3173, abs=4 * float(values.max() - values.min()) / values.numel()**0.5)
-    # Not the same positions in each group.
+    # Rounding must not select the same positions in each group.
     assert (values == values.min()).float().mean(0).std() > 0
 
 

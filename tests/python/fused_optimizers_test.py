@@ -1,4 +1,4 @@
-"""FusedAdam, FusedLion and FusedLamb on host memory, called like DeepSpeed's Python code does."""
+"""FusedAdam, FusedLion and FusedLamb on host memory, called as in DeepSpeed's Python code."""
 
 import math
 

@@ -303,7 +303,7 @@ def test_random_ltd():
     assert torch.equal(x.grad, want)
 
 
-# Fails if a function of deepspeed.comm has other argument names here, or does not use the
+# Fails if a function of deepspeed.comm has different argument names here, or does not use the
 # accelerator's backend.
 def test_comm_of_one_rank(tmp_path):
     import anyaccel.comm as dist

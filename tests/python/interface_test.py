@@ -300,8 +300,8 @@ def test_errors_have_codes():
     assert (type(copy), copy.code, str(copy)) == (anyaccel.Error, "invalid_argument", str(error.value))
 
 
-# Fails if errors raised in Python have another format than the library's, or torch's own errors are
-# converted.
+# Fails if errors raised in Python have a different format than the library's, or torch's own errors
+# are converted.
 def test_errors_from_python_and_torch():
     with pytest.raises(anyaccel.Error, match=r"\[pin_empty\] .*; got device 'meta', want cpu") as error:
         get_accelerator().pin_empty(1, dtype=torch.float32, device="meta")

@@ -81,8 +81,8 @@ def test_states_in_host_memory(name):
     assert ours[-1] < 0.97 * ours[0]
 
 
-# Fails if a step on device tensors runs before the work that fills them, or gives other bits than
-# on the host.
+# Fails if a step on device tensors runs before the work that fills them, or gives different bits
+# than on the host.
 @pytest.mark.parametrize("name", STEPS)
 def test_tensors_on_the_device(name):
     torch.manual_seed(1)

@@ -327,7 +327,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), (x * 2).sum().item())
 
 
 # Fails if daemon threads that wait in AnyAccel's calls crash the interpreter at exit. (Threads that
-# wait in torch's ops do, because of torch.)
+# wait in torch's own ops do crash it, because of torch.)
 @pytest.mark.parametrize("name", ["cpu", SIM])
 def test_exit_with_waiting_threads(name):
     code = """

@@ -65,8 +65,8 @@ def torch_of(folder, version):
     return os.pathsep.join([str(folder), os.environ["PYTHONPATH"]])
 
 
-# Fails if another torch version causes a loader error instead of a message with both versions and
-# the remedy.
+# Fails if a different torch version causes a loader error instead of a message with both versions
+# and the remedy.
 def test_other_torch_version_is_rejected(tmp_path):
     path = torch_of(tmp_path, "2.9.1+cu128")
     code = """

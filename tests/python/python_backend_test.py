@@ -51,7 +51,8 @@ except Error as error:
     assert lines[5].startswith("unavailable") and "the driver is gone" in lines[5]
 
 
-# Fails if an error of a Python backend has another code in C++, or loses the original exception.
+# Fails if an error of a Python backend has a different code in C++, or loses the original
+# exception.
 def test_errors():
     done = run("""
 class Bad(Card):
@@ -157,8 +158,8 @@ class Judged(Backend):
 """
 
 
-# Fails if a Python backend that forwards all calls to its base gets other conformance results than
-# the base.
+# Fails if a Python backend that forwards all calls to its base gets different conformance results
+# than the base.
 @pytest.mark.parametrize("base", ["cpu", "sim"])
 def test_conformance(base):
     done = run(JUDGED + f"""

@@ -1,5 +1,5 @@
-"""The quantizer's functions, called like DeepSpeed's Python code does and compared with plain
-torch. DS_ACCELERATOR selects the accelerator.
+"""The quantizer's functions, called as in DeepSpeed's Python code and compared with plain torch.
+DS_ACCELERATOR selects the accelerator.
 """
 
 import math

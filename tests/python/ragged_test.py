@@ -151,7 +151,7 @@ class Batch:
 CASES = [[(0, 5)], [(3, 1), (0, 7), (20, 1), (4, 9)], [(0, 1), (0, 1)], [(15, 1), (16, 17)], []]
 
 
-def turned(x, place, rotary, steps):
+def rotated(x, place, rotary, steps):
     out = x.clone()
     half = rotary // 2
     for i in range(half):
@@ -164,7 +164,7 @@ def turned(x, place, rotary, steps):
 @HOST
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("how", ["copied", "turned", "in part", "trained"])
+@pytest.mark.parametrize("how", ["copied", "rotated", "in part", "trained"])
 def test_kv_cache_writes(dtype, case, how):
     """Fails if a token is written to the wrong block or slot, is rotated for another position, or
     changes other cache entries.
@@ -174,7 +174,7 @@ def test_kv_cache_writes(dtype, case, how):
     qkv, given = made(batch.tokens, (heads + 2 * kv) * dim, dtype=dtype)
     before, cache = made(12, block, 2, kv, dim, dtype=dtype)
     want = before.clone()
-    rotary = {"copied": 0, "turned": dim, "in part": 8, "trained": 6}[how]
+    rotary = {"copied": 0, "rotated": dim, "in part": 8, "trained": 6}[how]
     steps = [100.0 ** (-2 * i / rotary) for i in range(rotary // 2)] if how != "trained" else [0.5, 0.25, 0.1]
     q, k, v = given.split([heads * dim, kv * dim, kv * dim], 1)
     wide_q, wide_k, wide_v = (t.reshape(batch.tokens, t.shape[1] // dim, dim) for t in qkv.split([heads * dim, kv * dim, kv * dim], 1))
@@ -182,9 +182,9 @@ def test_kv_cache_writes(dtype, case, how):
     for i, (seen, new) in enumerate(case):
         for t in range(new):
             token = int(batch.rows[i, 0]) + t
-            want_q[token] = turned(wide_q[token], seen + t, rotary, steps)
+            want_q[token] = rotated(wide_q[token], seen + t, rotary, steps)
             place = batch.place(want, i, seen + t)
-            place[0], place[1] = turned(wide_k[token], seen + t, rotary, steps), wide_v[token]
+            place[0], place[1] = rotated(wide_k[token], seen + t, rotary, steps), wide_v[token]
     if how == "copied":
         ragged.linear_kv_copy(cache, q, k, v, *batch.all())
     elif how == "trained":
@@ -363,9 +363,7 @@ def lost_in_attention():
     (lost_in_attention, "a block number is out of range; got 9, want 0 to 3"),
 ])
 def test_invalid_arguments_raise_value_error(call, text):
-    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is
-    accessed.
-    """
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match=text):
         call()
 

@@ -142,7 +142,8 @@ assert isinstance(accelerator, CPU_Accelerator)
     assert lines["BF16"] in ("True", "False") and lines["FP16"] in ("True", "False")
 
 
-# Document 004. Fails if a particularity of Gaudi is missing, such as device names without an index.
+# Document 004. Fails if behavior specific to Gaudi is missing, such as device names without an
+# index.
 def test_hpu():
     after = REPLAYED + """
 from anyaccel.accelerator.hpu_accelerator import HPU_Accelerator
@@ -235,7 +236,7 @@ print("converted")
 """
 
 
-# Fails if a call that is converted by the document's rules returns another result than
+# Fails if a call that is converted by the document's rules returns a different result than
 # torch.cuda's.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
@@ -257,7 +258,7 @@ print("summed")
     assert run(code, DS_ACCELERATOR="cpu").strip() == "summed"
 
 
-# Fails if a converted program gives other results on sim than on cpu.
+# Fails if a converted program gives different results on sim than on cpu.
 @pytest.mark.parametrize("name", ["cpu", "sim"])
 def test_device_agnostic_program(name):
     if name == "sim" and not WITH_SIM:

@@ -1,5 +1,5 @@
-"""Names, order and defaults of arguments are the same in DeepSpeed, in the stub and at run time. So
-are the docstrings.
+"""Names, order and defaults of arguments are the same in DeepSpeed, in the stub and at run time.
+The stub's docstrings are the same as at run time.
 """
 
 import ast
@@ -107,7 +107,9 @@ STUB = pathlib.Path(anyaccel.accelerator.__file__).with_name("accelerator.pyi")
 
 
 def parameters(text):
-    """Return {name: (kind, default)} of an argument list. The default is None if there is none."""
+    """Return {name: (kind, default)} of an argument list. The default is None for an argument
+    without one.
+    """
     arguments = ast.parse(f"def f({text}): ...").body[0].args
     found = {}
     defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + [ast.unparse(d) for d in arguments.defaults]

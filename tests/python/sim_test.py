@@ -56,7 +56,7 @@ def train(device):
     return losses
 
 
-# Fails if training with convolution, attention and AdamW gives other numbers than on the CPU.
+# Fails if training with convolution, attention and AdamW gives different numbers than on the CPU.
 def test_training_matches_the_cpu():
     ours, reference = train(DEVICE), train("cpu")
     assert ours == pytest.approx(reference, rel=1e-6)
@@ -144,7 +144,7 @@ def test_supported_dtypes():
     assert torch.sim.get_amp_supported_dtype() == [torch.float16, torch.bfloat16]
 
 
-# Fails if work on another device than the current one does not count as initialization.
+# Fails if work on a device other than the current one does not count as initialization.
 def test_work_on_another_device_initializes():
     code = """
 import torch, anyaccel
@@ -194,7 +194,7 @@ def test_random():
     assert torch.rand(2, device=DEVICE, generator=generator).device.type == "sim"
 
 
-# Fails if replaying a captured graph gives other numbers than eager execution.
+# Fails if replaying a captured graph gives different numbers than eager execution.
 def test_graph():
     x = torch.ones(4, device=DEVICE)
     graph = accelerator.create_graph()

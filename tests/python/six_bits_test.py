@@ -1,5 +1,5 @@
-"""Linear layers with six-bit weights, called like DeepSpeed's inference v2 does and compared with
-the represented values in float64.
+"""Linear layers with six-bit weights, called as in DeepSpeed's inference v2 and compared with the
+represented values in float64.
 """
 
 import math
@@ -92,9 +92,7 @@ def call(out=(2, 4), x=(2, 64), packed=None, scale=4, sizes=(4, 2, 64), dtype=to
     (lambda: call(scale=3), "the scales have the wrong size or dtype"),
 ])
 def test_invalid_arguments_raise_value_error(refused, text):
-    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is
-    accessed.
-    """
+    """Fails if an invalid argument causes an access outside a tensor instead of a ValueError."""
     with pytest.raises((ValueError, RuntimeError) if DEVICE != "cpu" else ValueError, match=text):
         refused()
 

@@ -45,7 +45,7 @@ def shapes(rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_biases_are_added(dtype):
     """Fails if an element gets another channel's bias, the last elements are skipped, or a sum is
-    rounded twice. Some cases have other strides.
+    rounded twice. Some cases have different strides.
     """
     rng = random.Random(3)
     for case in range(60):
@@ -120,15 +120,14 @@ X, B = torch.zeros(2, 5, 4), torch.zeros(4)
     lambda: spatial.nhwc_bias_add_bias_add(X, B, X, B[:3]),
 ])
 def test_errors(call):
-    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is read.
-    """
+    """Fails if an invalid argument causes a read outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match="; got .*, want "):
         call()
 
 
 @HOST
 def test_opcheck():
-    """Fails if torch cannot trace an op, or the meta kernel reports other strides."""
+    """Fails if torch cannot trace an op, or the meta kernel reports different strides."""
     for shape in ((2, 5, 4), (2, 4, 3, 5)):
         x, other = (torch.randn(shape, requires_grad=True) for _ in range(2))
         b, c = (torch.randn(4, requires_grad=True) for _ in range(2))

@@ -102,7 +102,7 @@ def test_uncapturable_op_raises():
     assert not a.is_current_stream_capturing()
 
 
-# Fails if replaying a captured training step gives other numbers than running it.
+# Fails if replaying a captured training step gives different numbers than running it.
 def test_training_step_as_a_graph():
     a = get_accelerator()
 

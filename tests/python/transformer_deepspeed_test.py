@@ -72,7 +72,7 @@ def test_other_code_paths(pre):
 
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre):
-    """Fails if the backward pass gets another seed than the forward pass drew."""
+    """Fails if the backward pass gets a different seed than the forward pass drew."""
     compare(torch.float32, 32, pre, attn_dropout=0.3, hidden_dropout=0.2)
 
 

@@ -74,8 +74,8 @@ def test_elementwise_functions(dtype, shape):
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("biases", [True, False])
 def test_residual_add_bias(dtype, ranks, biases):
-    """Fails if a term that each rank has is divided by the number of ranks, or a shared term is
-    not.
+    """Fails if a term that is equal on all ranks is not divided by the number of ranks, or a
+    partial sum is.
     """
     (h, gh), (r, gr), (a, ga) = (made(2, 5, 24, dtype=dtype) for _ in range(3))
     (ab, gab), (fb, gfb) = (made(24, dtype=dtype) for _ in range(2))
@@ -217,8 +217,7 @@ def test_experts_and_padding(dtype):
     (lambda: m.allocate_workspace_fp32(32, 4, 5, 1, 0), "the sizes are out of range"),
 ])
 def test_invalid_arguments_raise_value_error(call, text):
-    """Fails if an invalid argument does not raise ValueError, and memory outside a tensor is read.
-    """
+    """Fails if an invalid argument causes a read outside a tensor instead of a ValueError."""
     with pytest.raises(ValueError, match=text):
         call()
 

@@ -19,7 +19,7 @@ def layer(**options):
 
 
 def test_dropout_seeds():
-    """Check that each call draws another dropout, that torch's or the configuration's seed
+    """Check that each call draws a different dropout mask, that torch's or the configuration's seed
     reproduces it, and that evaluation applies none.
     """
     x = on(torch.randn(2, 10, 32))
@@ -46,7 +46,7 @@ def test_dropout_seeds():
 
 
 def test_layer_with_checkpointing():
-    """Fails if the second forward pass of torch.utils.checkpoint draws another dropout."""
+    """Fails if the second forward pass of torch.utils.checkpoint draws a different dropout mask."""
     module, x = layer(), on(torch.randn(2, 10, 32)).requires_grad_()
     torch.manual_seed(9)
     want, = torch.autograd.grad(module(x).square().sum(), x)

@@ -49,7 +49,7 @@ def test_gradients_do_not_share_storage():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pre", [False, True])
 def test_dropouts(pre, dtype):
-    """Fails if the forward or backward pass uses another mask than `kept`, or scales it
+    """Fails if the forward or backward pass uses a different mask than `kept`, or scales it
     differently.
     """
     compare(2, 67, 32, 2, 40, dtype, pre_layer_norm=pre, attn_dropout=0.3, hidden_dropout=0.2, seed=7)

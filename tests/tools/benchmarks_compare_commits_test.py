@@ -141,9 +141,9 @@ class Commits(SmallRepository):
 
 @unittest.skipUnless(shutil.which("cmake") and shutil.which("ninja"), "cmake or ninja is not installed")
 class WholeComparisons(SmallRepository):
-    # Fails if a build does not run its own commit's program, because the figures differ only there.
-    # A slower figure must give exit status 1, a faster rate must not count as slower, and peers
-    # must neither run nor appear in the table.
+    # Fails if a build does not run its own commit's program. Only the programs' figures differ. A
+    # slower figure must give exit status 1, a faster rate must not count as slower, and peers must
+    # neither run nor appear in the table.
     def test_slower(self):
         self.write("kept", '{"x_us": 110, "y_tokens_s": 60, "torch_us": 1}')
         self.commit("second")
@@ -179,8 +179,8 @@ class WholeComparisons(SmallRepository):
         self.assertRegex(text, r"No figures: new \(\w{12}\): ours: last line of output is not a JSON object")
         self.assertIn("benchmarks: kept: new (", last)
 
-    # Fails if invalid input does not give one clear line and exit status 2, because 1 would mean
-    # slower.
+    # Fails if invalid input does not give one clear line and exit status 2. Exit status 1 would
+    # mean slower.
     def test_bad_input(self):
         for words, line in ((("nope",), "unknown commit: got 'nope'"), (("HEAD", "nope"), "unknown benchmark: got 'nope', expected one of: kept. List")):
             status, text, last = self.run_compare(*words)

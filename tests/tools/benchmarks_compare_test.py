@@ -163,7 +163,7 @@ class Table(unittest.TestCase):
         page.add("Title", verdicts.rows(taken), only or {"old": [], "new": ["added side"]})
         return page
 
-    # Fails if a number of a row is in the wrong column, or `slower` is not counted.
+    # Fails if a number in a row is in the wrong column, or `slower` is not counted.
     def test_rows(self):
         page = self.page([numbers(10.0, 12.0)] * 8)
         self.assertIn("| side: x us | 10.00 | 12.00 | 1.200 | 1.200 to 1.200 | 0.0 % | 8 | slower |", page.text())
@@ -178,7 +178,7 @@ class Table(unittest.TestCase):
         self.assertIn("Benchmarks only in OLD: gone.", text)
         self.assertIn("Only in NEW: added side.", text)
 
-    # Fails if a number that is not a speed gets a verdict, or a zero ends the program.
+    # Fails if a number that is not a speed gets a verdict, or a zero causes a crash.
     def test_numbers_that_are_not_speeds(self):
         text = self.page([{("side", "logits_off"): {"old": 1.0, "new": 2.0}, ("side", "z_us"): {"old": 0.0, "new": 2.0}}] * 8).text()
         self.assertIn("| side: logits off | 1.00 | 2.00 |  |  |  | 8 | not a speed |", text)

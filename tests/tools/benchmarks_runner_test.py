@@ -128,7 +128,7 @@ class Runner(unittest.TestCase):
             self.assertIn("2 rounds, ", page)
             self.assertIn("| x | 1.00 | 1.00 | 1.00 |", write.section(measure.run(few, PLACES, 1, max_load=99)))
 
-    # Fails if a benchmark may have few rounds without giving a reason.
+    # Fails if a benchmark can have few rounds without giving a reason.
     def test_few_rounds_require_a_reason(self):
         text = "from runner.declare import Benchmark\nbenchmark = Benchmark(title='T', about='a', sides=[], rounds=3{})\n"
         folder = pathlib.Path(self.folder.name)

@@ -51,7 +51,8 @@ class CheckDocs(unittest.TestCase):
         self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#b)\n"})[0], 0)
         self.assertEqual(self.run_tool({"docs/b.md": "# B\n\n[here](#c)\n"})[0], 1)
 
-    # Fails if a code block in the README may differ from the file that is built.
+    # Fails if a code block in the README is accepted although it differs from the file that is
+    # built.
     def test_code_block_differs_from_its_file(self):
         self.refused("examples/a/main.cpp", "int main() { return 1; }\n", "differs from examples/a/main.cpp")
         self.refused("README.md", "<!-- from: examples/a/main.cpp -->\ntext\n", "are not followed by a code block")
@@ -60,7 +61,8 @@ class CheckDocs(unittest.TestCase):
     def test_dead_link(self):
         self.refused("docs/more.md", "[x](gone.md)\n", "broken link: gone.md")
 
-    # Fails if an environment variable may be read but not documented, or documented but not read.
+    # Fails if an environment variable that is read but not documented, or documented but not read,
+    # is accepted.
     def test_environment(self):
         self.refused("src/base/b.cpp", 'auto y = env_flag("DS_NEW");\n', "reads DS_NEW")
         self.refused("src/base/b.cpp", 'auto y = std::getenv("PLAIN");\n', "reads PLAIN")

@@ -71,7 +71,7 @@ class CheckPluginAbi(ToolCase):
         self.edit(HEADER, ("#include <stdint.h>\n", "#include <stdint.h>\nusing size = unsigned;\n"))
         self.refused("does not compile as C99")
 
-    # Fails if the record of a released version may be changed.
+    # Fails if a changed record of a released version is accepted.
     def test_released_record(self):
         git = ["git", "-C", str(self.root), "-c", "user.name=a", "-c", "user.email=a@b"]
         for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["tag", "v0.1.0"]):

@@ -60,7 +60,7 @@ class CheckWords(unittest.TestCase):
     def test_idiomatic_sentences(self):
         self.clean("a.md", "What is a stream? There is no such file. Return what the file contains.\n")
 
-    # Fails if a sentence may begin with a relative clause as the subject.
+    # Fails if a sentence that begins with a relative clause as its subject is accepted.
     def test_subject_clauses(self):
         self.found("a.md", "Text.\n\nWhat is missing is rejected.\n", 3, "begin with the subject")
         self.found("a.md", "Nothing that fails is repeated.\n", 1, "name the subject")

@@ -71,7 +71,7 @@ class Comparing(unittest.TestCase):
         self.assertTrue(tool.same("a\n...\n", "a\n", False))
         self.assertFalse(tool.same("...\nz\n", "a\nz\nb\n", False))
 
-    # Fails if differing numbers are rejected where numbers may vary, or other differences are
+    # Fails if different numbers are rejected where numbers can vary, or other differences are
     # accepted.
     def test_numbers(self):
         self.assertTrue(tool.same("took 1.5 s, 3 left\n", "took 22 s, 14.25 left\n", True))

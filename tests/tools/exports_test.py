@@ -87,7 +87,8 @@ class SmallLibrary(unittest.TestCase):
         self.assertEqual(status, 1, output)
         self.assertIn("libanyaccel_small: + anyaccel_entry", output)
 
-    # Fails if builds with sanitizers or without a backend are not skipped. They export other names.
+    # Fails if builds with sanitizers or without a backend are not skipped. Their exported names
+    # differ.
     def test_skips(self):
         cache = self.build / "CMakeCache.txt"
         whole = cache.read_text()

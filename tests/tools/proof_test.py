@@ -88,7 +88,7 @@ class Proof(unittest.TestCase):
         self.write("docs/test-results.md", RESULTS.replace("| 5 | 0 | 1 | 3 |\n| asan", "| 4 | 1 | 1 | 3 |\n| asan"))
         self.assertEqual(self.run_tool("--check")[0], 1)
 
-    # Fails if the list of known limits may be missing.
+    # Fails if a missing list of known limits is accepted.
     def test_limits_are_required(self):
         self.write("docs/proof.md", "# Evidence\n")
         status, output = self.run_tool()

@@ -56,7 +56,9 @@ def register(accelerator):
 
 
 def _wait_for_devices(accelerator):
-    """Wait for the simulator's threads, which release tensors and need the interpreter for that, before it ends."""
+    """Wait for the simulator's threads before the interpreter exits, because they need the
+    interpreter to release tensors.
+    """
     for index in range(accelerator.device_count()):
         with contextlib.suppress(RuntimeError, Error):  # a lost device, or a forked child
             accelerator.synchronize(index)
@@ -226,8 +228,9 @@ class _ProcessState:
         os.register_at_fork(after_in_child=self._after_fork)
 
     def is_initialized(self):
-        """Return whether a device runs or was chosen; if not, DeviceMesh chooses one for the
-        rank."""
+        """Return whether a device was started or selected. If not, DeviceMesh selects one for the
+        rank.
+        """
         return not self.bad_fork and (self._name in chosen_types or self._accelerator._is_initialized())
 
     def _after_fork(self):

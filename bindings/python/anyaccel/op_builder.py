@@ -1,4 +1,5 @@
-"""Op builders: they know an op's sources and requirements, and load the op. Names are DeepSpeed's.
+"""Op builders, which know an op's sources and requirements, and load the op. Their methods have
+DeepSpeed's names.
 """
 
 import ctypes

@@ -34,7 +34,7 @@ constexpr std::size_t slot(std::string_view name) {
   return place;
 }
 
-/// Returns `below` if it has a device of this index. The class above may count more devices, and
+/// Returns `below` if it has a device with this index. The class above may count more devices, and
 /// `below` does not check.
 const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& below,
                                         DeviceIndex index) {

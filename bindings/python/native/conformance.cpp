@@ -23,8 +23,8 @@ void before_fork() {
   // hooks' locks are not recursive.
   forking = judging && PyGILState_Check() == 0;
   if (!forking) return;
-  held = PyGILState_Ensure();  // otherwise another thread, which does not exist in the child, could
-                               // hold the GIL
+  // Otherwise, another thread could hold the GIL. That thread does not exist in the child.
+  held = PyGILState_Ensure();
   PyOS_BeforeFork();
 }
 

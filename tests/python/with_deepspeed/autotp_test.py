@@ -39,7 +39,7 @@ def test_logits_and_tokens(name, accelerator):
     ours = results(accelerator, "autotp.py", "ours", "float32", *MODELS)
     for each in ours:
         assert each[name]["device"].split(":")[0] == accelerator
-        assert each[name]["error"] < 1e-5 and each[name]["same words"], each[name]
+        assert each[name]["error"] < 1e-5 and each[name]["same tokens"], each[name]
         # embeddings and norms are on both ranks, and they are most of the weights of a Gemma model
         assert each[name]["share"] < 0.95
     assert ours[0][name]["logits"] == pytest.approx(ours[1][name]["logits"], rel=1e-6, abs=1e-6)
@@ -47,7 +47,7 @@ def test_logits_and_tokens(name, accelerator):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_training(accelerator):
-    # Fails if training with split layers gives other losses than stock DeepSpeed.
+    # Fails if training with split layers gives different losses than stock DeepSpeed.
     ours, stock = (results(where, "autotp_train.py", side, "llama") for side, where in (("ours", accelerator), ("stock", "cpu")))
     for mine, theirs in zip(ours, stock):
         assert mine["losses"] == pytest.approx(theirs["losses"], rel=1e-5)

@@ -1,4 +1,4 @@
-"""deepspeed.comm between two ranks on AnyAccel's accelerator: each collective gives the right
+"""deepspeed.comm between two ranks on AnyAccel's accelerator: each collective returns the correct
 result.
 """
 

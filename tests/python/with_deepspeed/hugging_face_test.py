@@ -30,7 +30,7 @@ def results(tmp_path_factory):
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_custom_loop(results, accelerator):
-    # Fails if a custom training loop gives other losses than stock DeepSpeed, because loading
+    # Fails if a custom training loop gives different losses than stock DeepSpeed, because loading
     # shards the checkpoint incorrectly or a step of ZeRO-3 differs.
     for mine, theirs in zip(results("ours", accelerator), results("stock", "cpu")):
         assert "anyaccel.deepspeed" in mine["accelerator"] and "anyaccel" not in theirs["accelerator"]
@@ -41,7 +41,7 @@ def test_custom_loop(results, accelerator):
 
 
 def test_trainer(results):
-    # Fails if the Trainer gives other losses than stock DeepSpeed, or saves other weights.
+    # Fails if the Trainer gives different losses than stock DeepSpeed, or saves different weights.
     for mine, theirs in zip(results("ours", "cpu"), results("stock", "cpu")):
         assert mine["trainer"]["engine"] == theirs["trainer"]["engine"] == "DeepSpeedEngine"
         assert mine["trainer"]["losses"] == pytest.approx(theirs["trainer"]["losses"], rel=1e-5)

@@ -18,7 +18,7 @@ PROGRAM = pathlib.Path(__file__).with_name("hybrid.py")
 
 
 def test_alternates_training_and_generation():
-    # Fails if alternating training and generation gives other results than stock DeepSpeed.
+    # Fails if alternating training and generation gives different results than stock DeepSpeed.
     ours, stock = (result(PROGRAM, side, "opt", 2, DS_ACCELERATOR="cpu") for side in ("ours", "stock"))
     assert ours["engine"] == "DeepSpeedHybridEngine"
     assert ours["losses"] == pytest.approx(stock["losses"], rel=1e-5) and ours["said"] == stock["said"]

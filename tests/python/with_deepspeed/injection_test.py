@@ -36,7 +36,7 @@ def test_logits_and_tokens(name, accelerator):
     # because a token has the wrong position or padding is visible.
     got = alone(accelerator, "float32")[name]
     assert got["layers"] == 2 and got["device"].split(":")[0] == accelerator
-    assert got["error"] < 2e-6 and got["same words"], got
+    assert got["error"] < 2e-6 and got["same tokens"], got
     assert len({word for row in got["words"][0] for word in row[9:]}) > 1 if name in GENERATING else got["words"] is None
 
 
@@ -60,7 +60,7 @@ def split(accelerator):
 def test_model_split_across_two_ranks(name, accelerator):
     # Fails if biases or residuals are added once per rank instead of once.
     for got in split(accelerator):
-        assert got[name]["error"] < 2e-6 and got[name]["same words"], got[name]
+        assert got[name]["error"] < 2e-6 and got[name]["same tokens"], got[name]
 
 
 def test_unsupported_cases_raise():

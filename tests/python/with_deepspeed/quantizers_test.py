@@ -46,8 +46,8 @@ def test_builders():
 @pytest.mark.parametrize("bits", ERRORS)
 @pytest.mark.parametrize("shape, group", [((512, 64), 512), ((8, 64, 32), 256)], ids=str)
 def test_small_float_formats(shape, group, bits, stochastic):
-    # Fails if the order of arguments differs from that in FP_Quantize, or rows have another size
-    # than it allocates.
+    # Fails if the order of arguments differs from that in FP_Quantize, or rows have a different
+    # size than it allocates.
     x = random_tensor(*shape)
     quantizer = FP_Quantize(QuantizationConfig(q_bits=bits, group_size=group))
     rows = quantizer.quantize(x, q_bits=bits, stochastic_mode=stochastic)
@@ -118,7 +118,7 @@ def test_zero_plus_plus_weights(dtype):
 
 @pytest.mark.parametrize("bits", [4, 8])
 def test_inference_weights(bits):
-    # Fails if the float16 kernels give another result than DeepSpeed's Python code for other
+    # Fails if the float16 kernels give a different result than DeepSpeed's Python code for other
     # dtypes.
     config = {"num_bits": bits, "symmetric": False, "group_size": 64, "group_dim": 1}
     weight = random_tensor(96, 256, dtype=torch.float16)

@@ -94,8 +94,8 @@ def test_token_dropping_layers(order, kind, returns_tuple):
 
 
 def test_masks_match_deepspeed():
-    # Fails if the op gives another mask than DeepSpeed's Python code, which uses indexing instead
-    # of the op.
+    # Fails if the op gives a different mask than DeepSpeed's Python code, which uses indexing
+    # instead of the op.
     mask = torch.randn(BATCH, 1, TOKENS, TOKENS).to(DEVICE)
     ids, masks = dropping_utils.bert_sample_tokens(KEPT, TOKENS, BATCH, LAYERS, DEVICE, mask)
     assert torch.equal(dropping_utils.random_ltd_module.mask_gather_bert(mask, ids), torch.stack(masks))

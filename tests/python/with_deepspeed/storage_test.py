@@ -26,8 +26,8 @@ def handle():
 
 
 def test_swap_out_and_in(handle, tmp_path):
-    # Fails if the calls of DeepSpeed's swappers do not write and read tensors, or wait() returns
-    # another count than they expect.
+    # Fails if the calls of DeepSpeed's swappers do not write and read tensors, or wait() returns a
+    # different count than they expect.
     out = [get_accelerator().pin_memory(torch.randn(COUNT)) for _ in range(3)]
     back = [handle.new_cpu_locked_tensor(COUNT, out[0]) for _ in out]
     paths = [str(tmp_path / f"{index}.swp") for index in range(3)]
@@ -41,7 +41,8 @@ def test_swap_out_and_in(handle, tmp_path):
 
 
 def test_handle_settings(handle):
-    # Fails if a getter that DeepNVMe's tools and writers use is missing or returns another setting.
+    # Fails if a getter that DeepNVMe's tools and writers use is missing or returns the wrong
+    # setting.
     assert (handle.get_block_size(), handle.get_queue_depth(), handle.get_single_submit(), handle.get_overlap_events(),
             handle.get_intra_op_parallelism()) == (1 << 17, 8, False, True, 2)
     assert handle.get_alignment() > 0

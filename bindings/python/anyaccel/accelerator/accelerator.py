@@ -60,8 +60,8 @@ class Accelerator(_Native, metaclass=_Kind):
         which need not be the backend of this process.
         """
         super().__init__(*([] if backend is None else [backend]))
-        # A backend sets variables for its vendor's libraries when it starts. Child processes that
-        # get a copy of os.environ need them, too.
+        # A backend sets environment variables for its vendor's libraries when it starts. Child
+        # processes that get a copy of os.environ need them, too.
         for variable, value in _native.environment():
             os.environ.setdefault(variable, value)
         self._name = super().name()
@@ -92,8 +92,8 @@ class Accelerator(_Native, metaclass=_Kind):
         self._op_builders = {}
         self._python_builders = None  # determined on first use
         device_module.register(self)
-        # The host's backend is "ccl" or "staged". "staged" is always registered. Passing only "ccl"
-        # avoids determining which of the two is used.
+        # The host's communication backend is "ccl" or "staged". "staged" is always registered.
+        # Passing only "ccl" avoids determining which of the two is used.
         comm.register(self, [comm.CCL] if self._device_type == "cpu" else None)
 
     def __repr__(self):

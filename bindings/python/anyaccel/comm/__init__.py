@@ -1,5 +1,5 @@
 """Counterpart of `deepspeed.comm` (`import anyaccel.comm as dist`), and torch.distributed backends
-for devices without a vendor's own.
+for devices whose vendor does not provide one.
 
     torch.distributed.init_process_group(get_accelerator().communication_backend_name())
 

@@ -20,7 +20,7 @@ from ._errors import telling
 _TIMEOUT = 1800.0  # seconds, the default of torch.distributed
 _ops = Ops("CCLCommBuilder")
 _telling = telling(lambda message: _ops.ccl_comm_error_code(message))
-_world = []  # all ranks, after initialize()
+_world = []  # the ranks of the group of all ranks, set by initialize()
 
 
 def _name(ranks=None):
@@ -149,7 +149,9 @@ def all_to_all_single(output, input, output_split_sizes=None, input_split_sizes=
 
 
 def _exchange(outputs, inputs, group):
-    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. None means nothing."""
+    """Send `inputs[i]` to rank i and receive `outputs[i]` from it. With None, nothing is sent or
+    received.
+    """
     some = next(tensor for tensor in (*inputs, *outputs) if tensor is not None)
     flat = torch.cat([some.new_empty(0)] + [tensor.reshape(-1) for tensor in inputs if tensor is not None])
     counts = [[0 if tensor is None else tensor.numel() for tensor in tensors] for tensors in (outputs, inputs)]

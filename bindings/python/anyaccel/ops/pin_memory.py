@@ -76,8 +76,8 @@ class pin_handle:
     def new_cpu_locked_tensor(self, num_elem, example_tensor):
         """Return an uninitialized pinned tensor of `num_elem` elements with the example's dtype.
 
-        It comes from the accelerator's allocator, whose memory its copies recognize, or is locked
-        by the system if the accelerator needs no pinning.
+        The memory comes from the accelerator's allocator, so the accelerator's copies recognize it
+        as pinned. If the accelerator needs no pinning, the system locks the memory.
         """
         memory = get_accelerator().pin_empty(num_elem, dtype=example_tensor.dtype)
         if get_accelerator().is_pinned(memory):

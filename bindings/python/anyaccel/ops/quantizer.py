@@ -67,8 +67,9 @@ def swizzle_quant(input_vals, groups, num_bits, quant_type, pipeline_size, nodes
 
 
 def quantized_reduction(input_vals, input_scales, in_groups, out_groups, num_bits, quant_type, devices_per_node):
-    """Return [codes, parameters] of the sum of the values that `devices_per_node` devices
-    quantized, which are concatenated. `in_groups` is the total number of input groups,
-    `out_groups` that of the sum."""
+    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
+    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
+    the number of groups of the sum.
+    """
     return list(_ops.quantizer_reduce(input_vals, input_scales, in_groups, out_groups, num_bits, _asymmetric(quant_type),
                                                     devices_per_node))

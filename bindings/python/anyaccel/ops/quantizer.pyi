@@ -38,6 +38,7 @@ def swizzle_quant(input_vals: Tensor, groups: int, num_bits: int, quant_type: in
 
 def quantized_reduction(input_vals: Tensor, input_scales: Tensor, in_groups: int, out_groups: int, num_bits: int, quant_type: int,
                         devices_per_node: int) -> list[Tensor]:
-    """Return [codes, parameters] of the sum of the values that `devices_per_node` devices
-    quantized, which are concatenated. `in_groups` is the total number of input groups,
-    `out_groups` that of the sum."""
+    """Return [codes, parameters] of the sum over `devices_per_node` devices, whose quantized values
+    are concatenated in the inputs. `in_groups` is the total number of input groups, `out_groups`
+    the number of groups of the sum.
+    """

@@ -138,7 +138,8 @@ class DeepSpeedTransformerLayer(torch.nn.Module):
     def from_hugging_face(cls, layer, config, **options):
         """Return a layer with the weights of a BertLayer.
 
-        `config` is that of its model; `options` override options of the new layer's configuration.
+        `config` is the model's configuration; `options` override options of the new layer's
+        configuration.
         """
         kinds = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
         if config.hidden_act not in kinds:

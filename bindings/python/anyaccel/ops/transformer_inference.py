@@ -179,7 +179,7 @@ def _fused_gemm_gelu(dtype, input, weight, weight_scale, bias, weight_out, weigh
 
 
 def _residual_add_bias(dtype, hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln):
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
     _op("residual_add_bias_")(hidden_state, residual, attention_output, attention_bias, final_bias, mp_size, mlp_after_attn, add_bias, preln)
     return residual
 
@@ -204,7 +204,9 @@ def _pad_transform(dtype, query, key, value, heads, add_padding):
 
 def _allocate_workspace(dtype, hidden_dim, num_heads, prompt_length, batch_size, num_layers, mp_size=1, external_cache=False, rank=0,
                         max_out_tokens=1024, min_out_tokens=1):
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
     _op("allocate_workspace")(num_layers, batch_size, max_out_tokens)
 
 

@@ -144,11 +144,11 @@ def fused_gemm_gelu_bf16(input: Tensor, weight: Tensor, weight_scale: Tensor, bi
 def fused_gemm_gelu_fp16(input: Tensor, weight: Tensor, weight_scale: Tensor, bias: Tensor | None, weight_out: Tensor, weight_out_scale: Tensor, q_int8: bool, transposed_mode: bool) -> Tensor:
     """Return gelu(input times weight + bias) times weight_out."""
 def residual_add_bias_fp32(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def residual_add_bias_bf16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def residual_add_bias_fp16(hidden_state: Tensor, residual: Tensor, attention_output: Tensor, attention_bias: Tensor | None, final_bias: Tensor | None, mp_size: int, mlp_after_attn: bool, add_bias: bool, preln: bool) -> Tensor:
-    """Compute the end of a layer in place in residual, and return it."""
+    """Add the biases and residuals at the end of a layer to `residual` in place, and return it."""
 def einsum_sec_sm_ecm_fp32(Q: Tensor, W: Tensor) -> Tensor:
     """Contract [tokens, experts, capacity] and [tokens, channels] to [experts, capacity,
     channels]."""
@@ -177,11 +177,17 @@ def pad_transform_fp16(query: Tensor, key: Tensor, value: Tensor, heads: int, ad
     """Return tensors [batch, tokens, heads * head dim] as [batch, heads, tokens, head dim],
     padded if `add_padding` is set."""
 def allocate_workspace_fp32(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def allocate_workspace_bf16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def allocate_workspace_fp16(hidden_dim: int, num_heads: int, prompt_length: int, batch_size: int, num_layers: int, mp_size: int = 1, external_cache: bool = False, rank: int = 0, max_out_tokens: int = 1024, min_out_tokens: int = 1) -> None:
-    """Set the workspace's capacity in tokens per layer. A prompt allocates the memory."""
+    """Set the workspace's capacity in tokens per layer. The memory is allocated when a prompt is
+    processed.
+    """
 def repeat_kv_cache_fp32(source_batch_size: int, repeats: int) -> list[Tensor]:
     """Repeat each entry of the prompt `repeats` times in all layers.
 
