@@ -12,8 +12,8 @@ def path():
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), _build_info.PROGRAMS)
     program = os.path.normpath(os.path.join(folder, "anyaccel"))
     if not os.access(program, os.X_OK):
-        raise make_error("unavailable", "python -m anyaccel", "cannot find the program anyaccel", got=f"no {program}",
-                         hint="install AnyAccel again, or keep its folders next to each other; ANYACCEL_MINIMAL builds have no program")
+        raise make_error("unavailable", "python -m anyaccel", f"cannot find the program {program}",
+                         hint="reinstall AnyAccel, or keep its folders next to each other; ANYACCEL_MINIMAL builds have no program")
     return program
 
 

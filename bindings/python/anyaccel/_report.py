@@ -30,7 +30,7 @@ def _library():
         return ctypes.CDLL(path)
     except OSError as error:
         raise make_error("unavailable", "report", f"cannot load the library that creates reports: {error}",
-                         hint="install AnyAccel again; ANYACCEL_MINIMAL builds do not contain it") from error
+                         hint="reinstall AnyAccel; ANYACCEL_MINIMAL builds do not contain this library") from error
 
 
 def report(show):

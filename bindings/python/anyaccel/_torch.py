@@ -68,6 +68,6 @@ def check(version, place):
     interface changes between them."""
     wanted = _build_info.TORCH_VERSION
     if str(version).split(".")[:2] != wanted.split(".")[:2]:
-        raise make_error("version_mismatch", "import anyaccel", "this AnyAccel was built with another version of torch",
+        raise make_error("version_mismatch", "import anyaccel", "AnyAccel was built with a different version of torch",
                          got=f"torch {version} in {place}", want=f"torch {wanted}",
                          hint=f"pip install torch=={wanted}, or build AnyAccel with this torch (pip install --force-reinstall .)")

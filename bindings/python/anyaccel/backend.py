@@ -234,8 +234,8 @@ def register_backend(name: str, cls: type[Backend], *, base: str | None = None, 
     base = base or traits.pop("base", None)
     traits.pop("base", None)
     if not base and "device_type" not in traits:
-        raise make_error("invalid_argument", "register_backend", "missing device: `base` or `device_type` is required",
-                         got=f"the backend {name!r}")
+        raise make_error("invalid_argument", "register_backend", "`base` or `device_type` is required",
+                         got=f"neither for the backend {name!r}")
 
     def make():
         cls.start()

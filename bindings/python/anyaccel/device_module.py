@@ -42,7 +42,7 @@ def register(accelerator):
             _replace(present, _make(name, accelerator))
             _allow_storages(name)
             if name in _torch.DETECTED_BY_IMPORT and _torch.imported_before and "ANYACCEL_SIM_LIBRARY" not in os.environ:
-                warnings.warn(f"torch was imported before the simulator could take the place of {name}, so torch.manual_seed() and "
+                warnings.warn(f"torch was imported before the simulator could replace {name}, so torch.manual_seed() and "
                               f"random numbers on {name} fail; import anyaccel first, or run the program through "
                               f"`anyaccel sim run --stands-in-for {name}`", RuntimeWarning, stacklevel=2)
         return

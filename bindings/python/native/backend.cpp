@@ -225,8 +225,8 @@ std::function<sdk::Probe()> probe_from(py::object function, const std::string& n
         return sdk::Probe{pair.first, pair.second};
       }
       const int count = answer.cast<int>();
-      return sdk::Probe{count, count > 0 ? "its probe in Python counts " + std::to_string(count)
-                                         : "its probe in Python found no device"};
+      return sdk::Probe{count, count > 0 ? "its Python probe counts " + std::to_string(count)
+                                         : "its Python probe found no device"};
     });
   };
 }

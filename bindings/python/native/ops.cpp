@@ -168,8 +168,7 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else "
-      "`slow`, torch's "
+      "Return the fast call of the op `anyaccel::<name>` if there is one, or else `slow`, torch's "
       "function.");
 }
 

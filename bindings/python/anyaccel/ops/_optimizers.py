@@ -73,7 +73,7 @@ class HostOptimizer(Optimizer):
         for parameter in parameters:
             if parameter.device.type != "cpu":
                 raise make_error("invalid_argument", type(self).__name__, "the parameters must be in host memory", got=f"device {parameter.device}",
-                                 want="cpu", hint="use the Fused optimizer of the same rule for parameters on a device")
+                                 want="cpu", hint="use the corresponding Fused optimizer for parameters on a device")
             state = self._state_of(parameter, self._NAMES, torch.float32 if self.fp32_optimizer_states else None)
             state["step"] += 1
             self._update(group, state, parameter)
@@ -99,7 +99,7 @@ class FusedOptimizer(Optimizer):
                 raise make_error("unsupported", type(self).__name__, "sparse gradients are not supported", want="dense gradients",
                                  hint="use torch.optim.SparseAdam")
             if parameter.dtype not in (torch.float32, torch.float16, torch.bfloat16):
-                raise make_error("unsupported", type(self).__name__, "the parameters' dtype is not supported", got=str(parameter.dtype),
+                raise make_error("unsupported", type(self).__name__, "unsupported parameter dtype", got=str(parameter.dtype),
                                  want="float32, float16 or bfloat16")
             state = self._state_of(parameter, self._NAMES)
             state["step"] += 1

@@ -61,7 +61,7 @@ class Functions:
                              f"{[number for number, kind in self._layers if kind == dtype]}; call "
                              "create_transformer_layer first")
         if tensor.dtype != dtype:
-            raise ValueError(f"[transformer] wrong dtype of the tensors; got {tensor.dtype}, want {dtype}")
+            raise ValueError(f"[transformer] wrong tensor dtype; got {tensor.dtype}, want {dtype}")
         return self._layers[layer_id, dtype]
 
     def _forward(self, dtype, layer_id, input, input_mask, attn_qkvw, attn_qkvb, attn_ow, attn_ob, attn_nw, attn_nb, inter_w, inter_b,

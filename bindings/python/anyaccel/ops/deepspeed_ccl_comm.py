@@ -123,7 +123,7 @@ def all_gather_into_tensor(output_tensor, input_tensor, group=None, async_op=Fal
 @_telling
 def all_gather(tensor_list, tensor, group=None, async_op=False):
     if len(tensor_list) != get_world_size(group):
-        raise Error(f"[ccl_comm] wrong number of tensors, one per rank is required; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
+        raise Error(f"[ccl_comm] tensor_list must contain one tensor per rank; got {len(tensor_list)}, want {get_world_size(group)}", "invalid_argument")
     parts = _ops.ccl_all_gather(tensor.reshape(-1), _name(group))
     for target, part in zip(tensor_list, parts.chunk(len(tensor_list)), strict=True):
         target.copy_(part.view(target.shape))
