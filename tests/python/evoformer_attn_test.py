@@ -116,8 +116,8 @@ def test_large_masks(dtype, size):
         inputs[3][0, 0, ..., :50] = -size
         inputs[3][0, 1] = -size
         inputs[4].mul_(0.1)
-    # Torch's softmax in the arithmetic dtype loses the same digits, except for an occasional last
-    # bit next to the mask.
+    # The reference uses the op's arithmetic dtype, so adding the mask loses the same digits, except
+    # for an occasional last bit.
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     leaves = [x.detach().to(wide).requires_grad_() for x in inputs]
     error = ERROR[dtype] + (2 * torch.finfo(wide).eps * size if torch.finfo(wide).eps * size < 0.1 else 0)

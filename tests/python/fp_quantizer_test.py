@@ -62,8 +62,8 @@ def numbers(name):
 
 
 def plain(x, group, name):
-    """Return codes and scales by definition. Rounding is to nearest, with ties away from zero; ties
-    of subnormal values go to even.
+    """Return codes and scales, computed from their definition. Rounding is to nearest, with ties
+    away from zero; ties of subnormal values go to even.
     """
     bits, _, mantissa, greatest = FORMATS[name]
     x = x.float().reshape(-1, group)

@@ -30,7 +30,7 @@ def on_device(function, *arguments, **options):
 
 
 def plain_codes(x, groups, bits, kind):
-    """Return codes and parameters by definition."""
+    """Return codes and parameters, computed from their definition."""
     x = x.float().reshape(groups, -1)
     levels = 2.0**bits
     if kind == Q.Symmetric:

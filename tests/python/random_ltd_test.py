@@ -40,7 +40,7 @@ def plain_scatter(whole, part, ids, batch_first):
 
 
 def with_gaps(tensor):
-    """Return a copy with the same values in strided channels or tokens."""
+    """Return a copy whose channels or tokens are strided."""
     if random.random() < 0.5:
         return tensor.transpose(1, 2).contiguous().transpose(1, 2)
     wide = torch.empty(*tensor.shape[:2], tensor.shape[2] + 3, dtype=tensor.dtype)[..., 1:-2]

@@ -88,7 +88,8 @@ def numbers(pattern, text):
     return [int(word) for word in re.search(pattern, text, re.M).groups()]
 
 
-# Document 000. Fails if a method is missing, or its result does not match the simulated device.
+# The example for CUDA. Fails if a method is missing, or its result does not match the simulated
+# device.
 def test_cuda():
     after = REPLAYED + """
 from anyaccel.accelerator.cuda_accelerator import CUDA_Accelerator
@@ -114,7 +115,8 @@ assert accelerator.available_memory(0) <= total
     assert len(re.findall(r"^(?:FP16|BF16|Triton) supported: (?:True|False)$", output, re.M)) == 3
 
 
-# Document 003. Fails if the environment does not select the CPU, or a reported property is wrong.
+# The example for the CPU. Fails if the environment does not select the CPU, or a reported property
+# is wrong.
 def test_cpu():
     after = """
 import torch
@@ -142,8 +144,8 @@ assert isinstance(accelerator, CPU_Accelerator)
     assert lines["BF16"] in ("True", "False") and lines["FP16"] in ("True", "False")
 
 
-# Document 004. Fails if behavior specific to Gaudi is missing, such as device names without an
-# index.
+# The example for HPU. Fails if behavior specific to Gaudi is missing, such as device names without
+# an index.
 def test_hpu():
     after = REPLAYED + """
 from anyaccel.accelerator.hpu_accelerator import HPU_Accelerator
@@ -167,8 +169,8 @@ assert isinstance(accelerator.memory_stats(), dict) and accelerator.memory_stats
     assert 0 <= allocated < total == GIB
 
 
-# Document 002 replaces `torch.cuda` with `get_accelerator()`. Both are called in one process, with
-# the simulator as CUDA.
+# DeepSpeed's porting rules replace `torch.cuda` with `get_accelerator()`. Both are called in one
+# process, with the simulator as CUDA.
 SAME = """
 is_available()
 device_count()
@@ -236,13 +238,12 @@ print("converted")
 """
 
 
-# Fails if a call that is converted by the document's rules returns a different result than
-# torch.cuda's.
+# Fails if a call that is converted by these rules returns a different result than torch.cuda's.
 def test_conversions():
     assert run_on_simulated_cuda(CONVERTED.format(calls=SAME)).strip() == "converted"
 
 
-# Document 002: the communication backend's name is passed to torch.distributed. Fails if torch
+# A ported program passes the communication backend's name to torch.distributed. Fails if torch
 # rejects it, or a sum is wrong.
 def test_communication_backend(tmp_path):
     code = f"""
@@ -285,8 +286,8 @@ print(" ".join(f"{loss:.5f}" for loss in losses))
     assert run(code, DS_ACCELERATOR=name) == run(code, DS_ACCELERATOR="cpu")
 
 
-# Document 001: an accelerator for a device type unknown to torch. Fails if the error does not say
-# how to add the type.
+# The example of a custom accelerator, for a device type unknown to torch. Fails if the error does
+# not say how to add the type.
 def test_custom_accelerator_of_unknown_type():
     code = "import torch\n" + example("custom") + """
 import anyaccel
@@ -302,7 +303,8 @@ except anyaccel.Error as error:
         assert way in text
 
 
-# Document 001, after following the advice in that error. Fails if the accelerator does not work.
+# The same example, after following the advice in that error. Fails if the accelerator does not
+# work.
 @pytest.mark.parametrize("way", ["sim", "known type"])
 def test_custom_accelerator(way):
     text = example("custom")

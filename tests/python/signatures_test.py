@@ -306,7 +306,7 @@ def run(size: int) -> float:
 '''
 WRONG = ("get_accelerator().set_device('cuda')", "get_accelerator().memory_alocated()", "get_accelerator().synchronize(index=0)")
 
-# Code of an author of backends, accelerators and ops.
+# Code as an author of backends, accelerators and ops writes it.
 AUTHOR = '''
 import torch
 import anyaccel.deepspeed

@@ -45,7 +45,8 @@ class Runner(unittest.TestCase):
     def tracing(self, name, number="1"):
         return side(name, f"open({self.trace!r}, 'a').write({name!r}); print('noise'); print('{{\"x\": {number}}}')")
 
-    # Fails if the order of the sides does not alternate, or the first runs, which are cold, count.
+    # Fails if the order of the sides does not alternate, or the first runs count, although caches
+    # are cold.
     def test_sides_alternate(self):
         result = measure.run(bench([self.tracing("a"), self.tracing("b")]), PLACES, 7, max_load=99)
         with open(self.trace, encoding="ascii") as file:

@@ -1,7 +1,8 @@
 """Import paths of the package `deepspeed`, except its accelerator.
 
-Names and modules whose counterpart in AnyAccel has another name resolve to it. Those without a
-counterpart raise an error that explains what to do. docs/reference/deepspeed-paths.md lists them all.
+Names and modules whose counterpart in AnyAccel has a different name resolve to the counterpart.
+Those without a counterpart raise an error that explains what to do.
+docs/reference/deepspeed-paths.md lists them all.
 """
 
 import importlib

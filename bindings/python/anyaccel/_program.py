@@ -26,7 +26,8 @@ def run(arguments):
 
 
 def is_asked_for():
-    """Return whether Python imports the package for `python -m anyaccel`. sys.argv[0] is "-m"
-    until the module is found."""
+    """Return whether Python is importing the package for `python -m anyaccel`. Until the module is
+    found, sys.argv[0] is "-m".
+    """
     words = getattr(sys, "orig_argv", [])
     return sys.argv[:1] == ["-m"] and ("-manyaccel" in words or ("-m", "anyaccel") in zip(words, words[1:]))

@@ -138,7 +138,7 @@ class PythonBackend final : public sdk::Backend {
     if (auto* const known = host_allocator_.load(std::memory_order_acquire)) return *known;
     return call<slot("host_allocator")>(
         [this](const py::object& made) {
-          // The GIL is held. If several threads called the class, the first result counts.
+          // The GIL is held. If several threads called the class, the first result is kept.
           auto* known = host_allocator_.load(std::memory_order_acquire);
           if (known == nullptr) {
             known = new c10::Allocator*(host_allocator_from(made, traits().name));

@@ -10,12 +10,13 @@ import torch
 from .._native import get_accelerator
 from ..errors import make_error
 
-# The ops identify optimizers by number. DeepSpeed's own classes count from 0.
+# The ops identify optimizers by number. DeepSpeed's own classes count from 0, so these start at a
+# large number.
 _numbers = itertools.count(1 << 30)
 
 
 class Optimizer(torch.optim.Optimizer):
-    """Base of all these optimizers."""
+    """Base class of the optimizers with DeepSpeed's names."""
 
     def _refuse_amsgrad(self, amsgrad):
         if amsgrad:

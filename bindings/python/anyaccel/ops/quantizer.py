@@ -47,14 +47,14 @@ def dequantize_fp32(quantized_data, params, groups, num_bits, quant_type):
 
 
 def dequantize_int4_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """Return float16 [num_group, group_size] of 4-bit codes from 0 to 15: code / scale + minimum
-    of the group, both float16."""
+    """Dequantize 4-bit codes from 0 to 15 to float16 [num_group, group_size]: code / scale +
+    minimum. Each group has a float16 scale and minimum.
+    """
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 4)
 
 
 def dequantize_int8_to_half_experimental(data_in, scale_buffer, min_val_buffer, num_group, group_size):
-    """Return the float16 values of 8-bit codes from 0 to 255; see
-    dequantize_int4_to_half_experimental().
+    """Dequantize 8-bit codes from 0 to 255 to float16; see dequantize_int4_to_half_experimental().
     """
     return _ops.quantizer_dequantize_half(data_in, scale_buffer, min_val_buffer, num_group, group_size, 8)
 
