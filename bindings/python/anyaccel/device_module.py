@@ -75,7 +75,9 @@ def _replace(present, ours):
 
 
 def _allow_storages(name):
-    """Let torch.load() create storages on the device, which a torch built without that device rejects by name."""
+    """Let torch.load() create storages on the device. A torch that was built without this device
+    type rejects its name.
+    """
     make = torch._C.StorageBase.__new__
 
     def new(cls, *args, **kwargs):

@@ -57,7 +57,7 @@ class FusedLamb(Optimizer):
 
     @staticmethod
     def _combined(scale, norm, most):
-        """Return the number by which to divide a gradient: the scale times the clipping factor."""
+        """Return the divisor of a gradient: the scale times the clipping factor."""
         if most <= 0 or norm is None:
             return scale
         return float(scale * max(1.0, (float(norm) / scale + 1e-6) / most))
