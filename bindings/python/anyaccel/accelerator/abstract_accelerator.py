@@ -9,9 +9,9 @@
 
     set_accelerator(MyCustomAccelerator())
 
-No method is abstract. Methods that a class does not define are those of AnyAccel's backend for its
-device, so methods that a later version adds do not break existing classes. C++ code of this process
-also uses the class's methods.
+No method is abstract. Methods that a class does not define come from AnyAccel's backend for its
+device, so existing classes keep working when a later version adds methods. C++ code of this process
+also calls the class's methods.
 """
 
 from .. import _native
@@ -53,7 +53,7 @@ class DeepSpeedAccelerator:
         return self._name
 
     def device_name(self, device_index=None):
-        """Return `_name`. With `device_index`, add the index if the device's names contain one."""
+        """Return `_name`, with `device_index` appended if the device's names have an index."""
         if device_index is None:
             return self._name
         return self._all().device_name(device_index)
@@ -102,7 +102,7 @@ class DeepSpeedAccelerator:
             made = self.__dict__["_anyaccel_below"] = Accelerator(_device_below(self))
         return made
 
-    # Only for names that no base class has: methods of a later version, and fields of the
+    # Called only for names that no base class has: methods of a later version, and fields of the
     # accelerator.
     def __getattr__(self, name):
         if name.startswith("_"):
