@@ -1,5 +1,5 @@
-// Products of many rows with matrices. A panel of outputs is converted once, into the order in
-// which products read it, and then multiplied with all rows. Plain arrays, independent of torch.
+// Products of many rows with matrices. A panel of outputs is converted once into the order in which
+// products read it, and then multiplied by all rows. Works on plain arrays; independent of torch.
 #pragma once
 
 #include "kernels/decoder/matrix.h"
@@ -7,10 +7,10 @@
 
 namespace anyaccel::ops {
 
-/// Type of the factors in products of many rows; sums are float32 for both.
+/// Type of the factors in products of many rows. Sums are float32 for both types.
 enum class Wide { f32, bf16 };
 
-/// Outputs per panel. Products write all of them; outputs past the end are zeros.
+/// Outputs per panel. Products write all of them; outputs past the end are zero.
 constexpr std::int64_t panel_outputs = 64;
 /// Rows that are multiplied with a panel at once, while their sums are in registers.
 constexpr std::int64_t panel_tile_rows = 6;
