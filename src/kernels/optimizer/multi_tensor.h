@@ -1,6 +1,7 @@
-// Launches over many tensors. The addresses of several tensors are kernel arguments, and each block
-// processes one chunk of one tensor. The code of the blocks also runs on the host, where the tests
-// run it. Plain pointers, no torch and no CUDA.
+// Kernel launches that process many tensors. The addresses of several tensors are kernel arguments,
+// and each thread block processes one chunk of one tensor. The thread-block code is also compiled
+// for the host, where the tests run it. It uses plain pointers and is independent of torch and
+// CUDA.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace anyaccel::ops {
 
-/// Arguments of a launch. The maximum numbers of tensors and chunks fit in the 4 KiB of a kernel's
-/// arguments.
+/// Arguments of a launch. The maximum numbers of tensors and chunks are chosen so that this struct
+/// fits in the 4 KiB of a kernel's arguments.
 template <int arrays>
 struct Chunks {
   static constexpr int max_tensors = arrays == 4 ? 36 : 48;
