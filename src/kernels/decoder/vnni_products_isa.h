@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA avx512_vnni  // for editors that parse this file alone
+#define ANYACCEL_ISA avx512_vnni  // if a tool parses this file alone
 #endif
 #define ANYACCEL_VNNI  // selects the layout of a row in integer_products_isa.h
 

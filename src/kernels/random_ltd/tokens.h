@@ -1,4 +1,4 @@
-// Copies selected tokens, on host and device. Plain pointers, no torch and no CUDA.
+// Copies selected tokens, on host and device. Uses plain pointers; independent of torch and CUDA.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace anyaccel::ops {
 
-/// Selected tokens of each batch entry: `part` has `count` of them, `whole` all `tokens`. Token t
-/// of entry b begins at byte b * batch + t * token, and has `bytes` contiguous bytes.
+/// Selected tokens of each batch entry. `part` holds the `count` selected tokens, and `whole` holds
+/// all `tokens` tokens. Token t of entry b begins at byte b * batch + t * token (with the strides
+/// of the array) and has `bytes` contiguous bytes.
 struct TokenCopy {
   char* whole;
   std::int64_t whole_batch, whole_token;
@@ -18,8 +19,8 @@ struct TokenCopy {
   std::int64_t count, tokens, bytes;
 };
 
-/// Both addresses of token `row`, counted over all batch entries. `whole` is null if its id is out
-/// of range.
+/// Addresses of token `row` in both arrays; `row` counts the selected tokens of all batch entries.
+/// `whole` is null if the id is out of range.
 struct TokenPlaces {
   char* whole;
   char* part;

@@ -21,7 +21,7 @@
 #include "kernels/simd/target.h"
 
 #if !defined(ANYACCEL_KERNEL)
-#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if this file is opened on its own
+#define ANYACCEL_KERNEL "kernels/simd/vec.h"  // if a tool parses this file alone
 #endif
 
 #undef ANYACCEL_ISA

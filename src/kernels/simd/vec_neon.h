@@ -2,7 +2,7 @@
 // include guard.
 #if defined(__aarch64__)
 #if !defined(ANYACCEL_ISA)
-#define ANYACCEL_ISA neon  // if this file is opened on its own
+#define ANYACCEL_ISA neon  // if a tool parses this file alone
 #endif
 
 #include "kernels/simd/element.h"
