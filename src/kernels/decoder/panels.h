@@ -36,7 +36,8 @@ std::int64_t panel_scratch_bytes(std::int64_t inputs) noexcept;
 void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, void* scratch,
                 void* panel) noexcept;
 /// Makes a panel of a transposed matrix. Its outputs are the columns [begin, begin + panel_outputs)
-/// of values[inputs][columns].
+/// of values[inputs][columns]. For bf16 and an odd number of inputs, the missing input of the last
+/// pair is zero.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
 /// Sets to[r * to_row + output] to the dot product of wide row r and the panel's output. The stride

@@ -16,9 +16,9 @@ namespace {
 /// shorter than a page.
 ///
 /// Weights are prefetched into the L2 cache. The L1 cache allows too few outstanding requests to
-/// hide the memory latency, and would evict lines before they are used. If a step needs so little
-/// computation per byte that even the L2 cache is too slow, `near` additionally prefetches from the
-/// L2 cache into the L1 cache.
+/// hide the memory latency, and would evict lines before they are used. If a step does so much
+/// computation per byte that even the L2 cache is too slow, `near` also prefetches from the L2
+/// cache into the L1 cache.
 template <bool near = false>
 class Prefetcher {
  public:

@@ -35,8 +35,8 @@ ANYACCEL_ON_BOTH TokenPlaces token_places(const TokenCopy& copy, std::int64_t ro
   return {copy.whole + batch * copy.whole_batch + id * copy.whole_token, part};
 }
 
-/// Copies one thread's share of a token, in units of the device's loads. A device cannot report an
-/// id that is out of range: gather writes zeros, scatter writes nothing.
+/// Copies one thread's part of a token in units of type Unit. A device cannot report an id that is
+/// out of range; in this case, gather writes zeros and scatter writes nothing.
 template <typename Unit, typename Id, bool gather>
 ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, unsigned thread,
                                        unsigned threads) {
@@ -48,7 +48,8 @@ ANYACCEL_ON_BOTH void copy_token_block(const TokenCopy& copy, std::int64_t row, 
   for (std::int64_t i = thread; i < units; i += threads) to[i] = at.whole ? from[i] : Unit{};
 }
 
-/// The largest unit, up to 16 bytes, to which all addresses, strides and sizes are aligned.
+/// Returns the largest unit of up to 16 bytes to which all addresses, strides and sizes are
+/// aligned.
 inline int token_unit(const TokenCopy& copy) {
   const std::uintptr_t all =
       reinterpret_cast<std::uintptr_t>(copy.whole) | reinterpret_cast<std::uintptr_t>(copy.part) |
@@ -59,8 +60,8 @@ inline int token_unit(const TokenCopy& copy) {
   return unit;
 }
 
-/// CUDA kernel. Returns null on success, or the CUDA error message. `rows` counts the tokens of all
-/// batch entries; `wide` means that ids are int64.
+/// CUDA kernel. Returns null on success and the CUDA error message on failure. `rows` is the number
+/// of selected tokens in all batch entries. `wide` means that ids are int64.
 const char* cuda_copy_tokens(const TokenCopy& copy, std::int64_t rows, bool wide, bool gather,
                              void* stream);
 
