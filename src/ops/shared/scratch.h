@@ -9,7 +9,7 @@
 
 namespace anyaccel::ops {
 
-/// Holds `each` elements for every thread that parallel_tasks() may use here. Each thread's part
+/// Holds `each` elements for every thread that parallel_tasks() may use. The part of each thread
 /// starts at a cache line.
 template <typename T>
 class ScratchMemory {
