@@ -54,8 +54,9 @@ struct AttentionLaunch {
   int dim, block;  ///< block: multiple of 16, used only with a layout
   bool vectors;    ///< input rows are 16-byte aligned, and their sizes are multiples of 16 bytes
   Real scale;
-  Dropout dropout;  ///< of the attention weights; row: (batch * heads + head) * length + query,
-                    ///< column: key
+  /// Dropout of the attention weights. The row is (batch * heads + head) * length + query, and the
+  /// column is the key.
+  Dropout dropout;
 };
 
 /// Steps of the forward and the backward pass, in execution order.

@@ -32,8 +32,8 @@ struct Experts {
 };
 
 struct DecoderLayer {
-  std::vector<Linear>
-      qkv;  ///< query, key and value projections, heads + 2 * kv_heads heads in total
+  /// Query, key and value projections, with heads + 2 * kv_heads heads in total.
+  std::vector<Linear> qkv;
   /// The gate projection and the up projection, or the single projection before the activation.
   std::vector<Linear> up;
   Linear output, down;
@@ -64,8 +64,8 @@ struct RankSum {
 };
 
 struct Decoder {
-  std::int64_t hidden, heads, kv_heads, head_dim, inner,
-      half;  ///< half: rotated pairs per head; 0 disables rotation
+  /// `half` is the number of rotated pairs per head; 0 disables rotation.
+  std::int64_t hidden, heads, kv_heads, head_dim, inner, half;
   /// `group` is the number of query heads that share a key head. `first_head` is the number of
   /// query heads of the first key head that are on other ranks.
   std::int64_t group, first_head;

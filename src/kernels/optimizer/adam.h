@@ -26,13 +26,11 @@ struct AdamConstants {
   float eps;
   float root;       ///< 1 / sqrt(1 - beta2^step)
   float step_size;  ///< -lr / (1 - beta1^step)
-  float l2;  ///< coupled weight decay: l2 * p is added to the gradient; 0 if the decay is decoupled
-  float
-      shrink;  ///< decoupled decay: -lr * weight_decay, multiplied by p; 0 if the decay is coupled
+  float l2;         ///< coupled decay: l2 * p is added to g; 0 if the decay is decoupled
+  float shrink;     ///< decoupled decay: shrink * p is added to p; 0 if the decay is coupled
   bool has_l2;
   bool has_shrink;
-  bool
-      divides;  ///< divide by the denominator, because the reciprocal of eps is not a normal number
+  bool divides;  ///< divide, because the reciprocal of eps is not a normal number
 };
 AdamConstants adam_constants(const AdamOptions& options, std::int64_t step);
 

@@ -82,9 +82,7 @@ inline Ints load_bytes(const std::uint8_t* from) {
 inline __m128i to_bytes(Ints lanes) { return _mm512_cvtepi32_epi8(as<__m512i>(lanes)); }
 inline void store_bytes(std::int8_t* to, Ints lanes) {
   auto bytes = to_bytes(lanes);
-  asm(""
-      : "+x"(bytes));  // separate conversion and store, because converting directly to memory is
-                       // slower
+  asm("" : "+x"(bytes));  // separate steps, because converting directly to memory is slower
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 #elif ANYACCEL_WIDTH == 8

@@ -25,9 +25,8 @@ struct RealOf<double> {
 /// no mask is stored.
 struct Dropout {
   std::uint64_t key = 0;
-  std::uint32_t threshold =
-      0;  ///< ratio * 2^32; elements with smaller random numbers are dropped; 0 keeps all
-  double scale = 1;  ///< kept elements are multiplied by this
+  std::uint32_t threshold = 0;  ///< ratio * 2^32; smaller random numbers drop elements; 0 keeps all
+  double scale = 1;             ///< kept elements are multiplied by this
 };
 
 /// r = residual + dropout(product + bias), and the norm of r. Null arrays are skipped.

@@ -22,8 +22,7 @@ struct Operation {
   /// memory alive.
   at::Tensor tensor;  ///< the caller's tensor, if data must be copied to it
   at::Tensor host;    ///< contiguous host tensor for this copy and for validation
-  c10::VariableVersion version{
-      c10::VariableVersion::DISABLED};  ///< version counter of the tensor that is read into
+  c10::VariableVersion version{c10::VariableVersion::DISABLED};  ///< of the destination tensor
   bool validate = false;
   std::string path;
   std::int64_t offset = 0;
@@ -89,8 +88,8 @@ class AsyncIOHandle final : public torch::CustomClassHolder {
   Options options_;
   std::string queue_name_;
   std::string queue_reason_;
-  std::mutex waiting_;  // held by the collecting thread, so that all operations are finished when
-                        // any wait() returns
+  // Held by the collecting thread, so that all operations are finished when any wait() returns.
+  std::mutex waiting_;
   mutable std::mutex mutex_;
   std::shared_ptr<Engine> engine_;  // null if the handle is closed
   std::vector<Operation> pending_;

@@ -55,8 +55,8 @@ class PinnedPool {
       cpu_set_t set;
       CPU_ZERO(&set);
       CPU_SET(static_cast<std::size_t>(processor), &set);
-      pthread_setaffinity_np(pthread_self(), sizeof set,
-                             &set);  // if this fails, the thread stays unpinned
+      // If this fails, the thread remains unpinned.
+      pthread_setaffinity_np(pthread_self(), sizeof set, &set);
     }
     std::uint64_t seen = 0;
     std::unique_lock lock(mutex_);

@@ -30,8 +30,8 @@ namespace anyaccel::ops {
 namespace {
 
 constexpr std::int64_t max_groups = 1024;
-constexpr std::uint64_t control_magic =
-    0x616e796163636c31;  // marks blocks that zenflow_control_init() has initialized
+// Marks blocks that zenflow_control_init() has initialized.
+constexpr std::uint64_t control_magic = 0x616e796163636c31;
 
 enum class Command { step, exit };
 

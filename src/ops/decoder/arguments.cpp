@@ -153,8 +153,8 @@ std::vector<Segment> make_segments(const DecoderArguments& g, std::size_t layers
   std::vector<Segment> segments;
   std::int64_t begin = 0;
   for (std::size_t s = 0; s < g.rows.size(); ++s) {
-    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s],
-                    0};  // there is no attention without layers
+    // Without layers, there is no attention and no past.
+    Segment segment{layers ? g.past[s] : 0, begin, g.rows[s], 0};
     if (segment.rows < 1 || segment.rows > g.x.size(0) - begin)
       fail_argument(where, "rows does not match x", c10::str(g.rows),
                     "positive numbers with the sum " + std::to_string(g.x.size(0)));

@@ -27,8 +27,7 @@ struct DecoderArguments {
   at::IntArrayRef config;      ///< result of pack_decoder_config()
   const std::optional<Tensor>& logits;
   const std::optional<Tensor>& change;
-  const std::string&
-      sum_group;  ///< name of a group from `shm_comm_init`; if empty, nothing is all-reduced
+  const std::string& sum_group;  ///< name of a group from `shm_comm_init`; empty: no all-reduce
 };
 
 /// The arguments in the form that the kernels take.

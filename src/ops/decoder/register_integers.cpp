@@ -80,9 +80,8 @@ Tensor linear(const Tensor& given_x, const Tensor& weight, const Arguments& scal
       16, std::min(task_bytes / std::max<std::int64_t>(1, row_of_weight), by_threads) / 16 * 16);
   const std::int64_t tasks = (m.outputs + step - 1) / step,
                      threads = std::clamp<std::int64_t>(tasks, 1, allowed);
-  const bool alone =
-      rows ==
-      1;  // each thread then prepares the row itself, because that is cheaper than a barrier
+  // With a single row, each thread prepares the row itself, because that is cheaper than a barrier.
+  const bool alone = rows == 1;
   const Tensor scratch = empty({(alone ? threads : std::min(rows, rows_at_once)) * row_bytes + 64},
                                at::TensorOptions(at::kByte));
   auto address = reinterpret_cast<std::uintptr_t>(scratch.mutable_data_ptr());

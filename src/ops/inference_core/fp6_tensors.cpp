@@ -90,9 +90,8 @@ void check(const Tensor& out, const Tensor& x, const Tensor& two, const Tensor& 
 struct Product {
   Isa isa = best_isa();
   SixBits weight;
-  Tensor rows, scale,
-      out;  ///< rows: float32 [tokens, inputs]; scale: float32 [outputs]; out: float16 [tokens,
-            ///< outputs]
+  /// float32 [tokens, inputs], float32 [outputs] and float16 [tokens, outputs].
+  Tensor rows, scale, out;
   std::int64_t outputs, tokens;
 
   void store(const float* sums, std::int64_t row, std::int64_t begin, std::int64_t end) const {

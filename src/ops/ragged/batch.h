@@ -13,9 +13,8 @@ namespace anyaccel::ops {
 using at::Tensor;
 
 struct RaggedSequence {
-  std::int32_t first,
-      tokens;  ///< first: index of the first new token in the batch; tokens: number of new tokens
-  std::int32_t seen;  ///< number of tokens already in the cache
+  std::int32_t first, tokens;  ///< first new token in the batch, and number of new tokens
+  std::int32_t seen;           ///< number of tokens already in the cache
   std::int32_t unused;
 };
 

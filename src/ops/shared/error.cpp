@@ -28,8 +28,7 @@ struct Made {
 };
 
 Made& made() {
-  static auto& all =
-      *new Made;  // never destroyed, because threads may fail while the process exits
+  static auto& all = *new Made;  // never destroyed, because threads may fail during process exit
   return all;
 }
 

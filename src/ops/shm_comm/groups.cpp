@@ -29,8 +29,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed; the operating system notifies the other
-                                         // ranks when this process exits
+  // Never destroyed. The operating system notifies the other ranks when this process exits.
+  static auto* instance = new Registry;
   return *instance;
 }
 

@@ -6,9 +6,8 @@
 namespace anyaccel::ops {
 
 struct Hiding {
-  bool triangular;  ///< queries attend only to keys up to their own position
-  bool
-      local_attention;  ///< queries attend only to the last `window_size` keys, including their own
+  bool triangular;       ///< queries attend only to keys up to their own position
+  bool local_attention;  ///< queries attend only to the last `window_size` keys (with their own)
   std::int64_t window_size;
 };
 

@@ -30,8 +30,8 @@ void RotationTables::reach(std::int64_t dims, double base, std::int64_t wanted) 
 }
 
 Workspace& Workspace::instance() {
-  static auto* const workspace =
-      new Workspace;  // never destroyed, because tensors must not outlive torch's allocator
+  // Never destroyed, because tensors must not outlive torch's allocator.
+  static auto* const workspace = new Workspace;
   return *workspace;
 }
 

@@ -90,8 +90,8 @@ inline std::int64_t attend_floats(std::int64_t rows, std::int64_t heads, std::in
 
 /// Byte offsets in a block's shared memory, for heads of `dim` elements of `size` bytes.
 struct AttendShared {
-  int row, tile, keys, scores, maxima,
-      bytes;  ///< row: bytes per padded key; tile: positions per tile
+  /// `row` is the size of a padded key in bytes, and `tile` the number of positions per tile.
+  int row, tile, keys, scores, maxima, bytes;
 
   ANYACCEL_ON_BOTH AttendShared(int dim, int size, int queries) {
     const int padded = (dim * size + 15) / 16 * 16;
@@ -211,8 +211,9 @@ class AttendBlock {
       if (p < there) {
         const T* const key = reinterpret_cast<const T*>(keys + p * shared.row);
         const float* const with = query + q * padded;
-        float part[4] = {};  // independent sums, because in a single chain each addition would wait
-                             // for the previous one
+        // Use independent sums, because in a single chain each addition would wait for the previous
+        // one.
+        float part[4] = {};
         for (int d = 0; d < padded; d += step) {
           const Sixteen<T> some = load_sixteen<Reads::written>(key + d);
           ANYACCEL_UNROLL

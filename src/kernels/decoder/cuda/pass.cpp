@@ -30,9 +30,8 @@ struct Plan {
       max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
-      max_change =
-          std::max(max_change, rows * d.hidden +
-                                   pairs * d.hidden);  // the results of the pairs follow their sum
+      // The results of the pairs follow their sum.
+      max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);
     }
     normed = place(rows * d.hidden * 4);
     qkv = place(rows * qkv_columns * 4);
@@ -261,8 +260,8 @@ class Pass {
   Half half_;
   void* stream_;
   const char* problem_ = nullptr;
-  const Norm* pending_ =
-      nullptr;  ///< norm of the change in change_ that has not been added to x_ yet
+  /// Norm of the change in change_ that has not been added to x_ yet.
+  const Norm* pending_ = nullptr;
   float *normed_, *qkv_, *mixed_, *first_, *inner_, *change_, *pairs_, *routed_, *partial_;
   Chosen* chosen_;
   std::size_t segment_of_[cuda_rows] = {};
