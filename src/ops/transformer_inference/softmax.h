@@ -6,8 +6,9 @@
 namespace anyaccel::ops {
 
 struct Hiding {
-  bool triangular;       ///< queries attend only to keys up to their own position
-  bool local_attention;  ///< queries attend only to the last `window_size` keys (with their own)
+  bool triangular;  ///< queries attend only to keys up to their own position
+  /// Queries attend only to the last `window_size` keys, including the key at their own position.
+  bool local_attention;
   std::int64_t window_size;
 };
 
