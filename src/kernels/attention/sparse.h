@@ -34,8 +34,8 @@ struct AttentionHead {
   /// [row][2]: the maximum score and 1 / sum of exp(score - maximum). Both are 0 for a row that
   /// attends to no key.
   T* stats;
-  /// Index in `columns` of the first key block of each block row, followed by the total number of
-  /// key blocks.
+  /// Index in `columns` of the first key block of each block row, followed by the end of the last
+  /// row.
   const std::int64_t* first;
   const std::int32_t* columns;  ///< key blocks in the layout, ascending in each row
 };

@@ -31,7 +31,7 @@ class Grid {
   std::int64_t blocks_;
 };
 
-/// SplitMix64, which generates the same numbers on all machines and is easy to port.
+/// SplitMix64, which generates the same numbers on all machines and in all languages.
 class Random {
  public:
   explicit Random(std::int64_t seed) : state_(static_cast<std::uint64_t>(seed)) {}

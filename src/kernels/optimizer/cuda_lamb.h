@@ -1,4 +1,4 @@
-// CUDA kernels of LAMB behind a plain function. Pointers are device pointers, and `stream` is a
+// Function that launches the CUDA kernels of LAMB. Pointers are device pointers, and `stream` is a
 // cudaStream_t.
 #pragma once
 

@@ -1,4 +1,4 @@
-// CUDA kernels of integer quantization behind plain functions. Pointers are device pointers, and
+// Functions that launch the CUDA kernels of integer quantization. Pointers are device pointers, and
 // `stream` is a cudaStream_t. Each function returns as soon as its work is queued on the stream,
 // with null on success and the CUDA error message on failure.
 #pragma once

@@ -1,6 +1,6 @@
-// CUDA kernels of minifloat quantization behind plain functions. Pointers are device pointers, and
-// `stream` is a cudaStream_t. Each function returns as soon as its work is queued on the stream,
-// with null on success and the CUDA error message on failure.
+// Functions that launch the CUDA kernels of minifloat quantization. Pointers are device pointers,
+// and `stream` is a cudaStream_t. Each function returns as soon as its work is queued on the
+// stream, with null on success and the CUDA error message on failure.
 #pragma once
 
 #include "kernels/quantization/minifloat.h"

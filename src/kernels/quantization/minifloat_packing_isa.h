@@ -23,7 +23,8 @@ constexpr int piece = 64;
 
 #if ANYACCEL_WIDTH >= 8
 
-/// Drops the highest byte of each of the four lanes, and moves the zero bytes to the end.
+/// Drops the highest byte of each of the four lanes; the last four bytes become zero. with_fourth()
+/// is the inverse.
 inline __m128i without_fourth(__m128i lanes) {
   return _mm_shuffle_epi8(lanes,
                           _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1));
