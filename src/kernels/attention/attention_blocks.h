@@ -28,7 +28,7 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
 
   using Tiles::Tiles;
 
-  // In the softmax, parts() lanes share the work on each query.
+  // parts() threads share the softmax of each query.
   ANYACCEL_ON_BOTH int parts_log() const { return lanes_log - plan.own_log; }
   ANYACCEL_ON_BOTH int parts() const { return lanes >> plan.own_log; }
 
@@ -67,8 +67,8 @@ struct AttentionBlock : AttentionTiles<T, Real, Each> {
           lane, m.sums, [&](int row) { return m.inverse[row] == 0 ? 0 : 1 / m.inverse[row]; },
           c.out);
       if (!c.stats || lane >= plan.own || first + lane >= c.length) return;
-      // The maximum and the sum are stored separately: added to a maximum of -1e9, the logarithm of
-      // the sum would be rounded away.
+      // Store the maximum and the sum separately. If the logarithm of the sum were added to a
+      // maximum of -1e9, it would be lost to rounding.
       const Real sum = m.inverse[lane];
       Real* const to = c.stats + 2 * (index * c.length + first + lane);
       to[0] = sum == 0 ? 0 : m.shift[lane];

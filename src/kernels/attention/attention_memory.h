@@ -7,8 +7,8 @@
 
 namespace anyaccel::ops {
 
-/// Shared memory of a thread block. For 16-bit types, `weights` and `changes`, which are factors of
-/// matrix products, have separate buffers. In float and double, they overwrite `scores` and
+/// Shared memory of a thread block. For 16-bit types, `weights` and `changes`, which are operands
+/// of matrix products, have separate buffers. In float and double, they overwrite `scores` and
 /// `products`.
 template <typename T, typename Real>
 struct AttentionMemory {
@@ -19,7 +19,7 @@ struct AttentionMemory {
   Real *shift, *inverse, *delta, *partial, *partial_sum;
   std::uint64_t* keys;
   /// `there` and `count` list the blocks that the layout contains. `rows` holds the row numbers of
-  /// the current other tile.
+  /// the other tile, with which the block's own tile is being multiplied.
   std::int32_t *there, *rows, *count;
   std::uint32_t* flags;
   int row, sum_row, score_row, weight_row;

@@ -16,7 +16,7 @@ struct AttentionTiles {
   const AttentionPlan& plan;
   const Each& each;
   const AttentionMemory<T, Real>& m;
-  std::int64_t index, batch, head;  ///< of the task; index is batch * heads + head
+  std::int64_t index, batch, head;  ///< of the current task; index is batch * heads + head
   std::int64_t first;               ///< first row of the block's own tile
 
   static constexpr int lanes = attention_lanes;
@@ -38,8 +38,9 @@ struct AttentionTiles {
     return batch * array.batch + head * array.head + row * array.row;
   }
 
-  // Row numbers of tiles. The rows of the own tile are consecutive. The rows of the other tile come
-  // from the blocks in the layout. -1 marks a missing row.
+  // Row numbers of the block's own tile and of the other tile, with which it is multiplied. Rows of
+  // the own tile are consecutive. With a layout, rows of the other tile come from the blocks in the
+  // layout. -1 marks a missing row.
 
   ANYACCEL_ON_BOTH std::int64_t own_row(int i) const {
     return first + i < c.length ? first + i : -1;
@@ -69,8 +70,8 @@ struct AttentionTiles {
     return c.layout[head * c.layout_head + query_block * c.blocks + key_block] != 0;
   }
 
-  /// Calls then(begin) for each tile of rows that interact with the own tile. If `by_query` is set,
-  /// the own rows are queries and the others are keys; otherwise the reverse.
+  /// Calls then(begin) for each tile of rows that interact with the block's own tile. If `by_query`
+  /// is set, the block's own rows are queries and the other rows are keys; otherwise the reverse.
   template <typename Then>
   ANYACCEL_ON_BOTH void each_other(bool by_query, const Then& then) const {
     if (!c.layout) {
@@ -123,7 +124,7 @@ struct AttentionTiles {
     }
   }
 
-  /// Stores the sums of the own rows, multiplied by factor(row).
+  /// Stores the sums of the block's own rows, multiplied by factor(row).
   template <typename FactorOf>
   ANYACCEL_ON_BOTH void store(int lane, const Real* from, const FactorOf& factor,
                               const HeadArray<void*>& to) const {

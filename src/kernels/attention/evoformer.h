@@ -42,7 +42,7 @@ struct EvoformerGrads {
   T* dbias2;  ///< [queries][keys], contiguous, accumulated; may be null
 };
 
-/// Queries per step of the forward pass. Ranges of queries begin at multiples of it.
+/// Queries per step of the forward pass. Ranges of queries begin at multiples of this number.
 constexpr std::int64_t evoformer_tile = 32;
 
 /// Scratch memory per call, in elements. It must be aligned to 64 bytes.

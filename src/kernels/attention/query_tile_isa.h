@@ -166,8 +166,8 @@ inline void finish_softmax(std::int64_t rows, std::int64_t dim, const Scratch& s
     const Real inverse = sum == 0 ? 0 : 1 / sum;
     for (std::int64_t i = 0; i < dim; ++i) out[q * out_row + i] = s.sums[q * dim + i] * inverse;
     if (!stats) continue;
-    // The maximum and the sum are stored separately: added to a maximum of -1e9, the logarithm of
-    // the sum would be rounded away.
+    // Store the maximum and the sum separately. If the logarithm of the sum were added to a maximum
+    // of -1e9, it would be lost to rounding.
     stats[2 * q] = sum == 0 ? 0 : s.maximum[q];
     stats[2 * q + 1] = inverse;
   }

@@ -3,7 +3,7 @@
 //
 // On a device, tensor cores multiply 16-bit tiles through nvcuda::wmma, which all architectures
 // since sm_80 support for both 16-bit types. Each warp computes 16 x 16 results at a time. For
-// other types, and for all types on the host, each lane computes 4 x 4 results.
+// other types, and for all types on the host, each thread computes 4 x 4 results.
 #pragma once
 
 #include <type_traits>
@@ -18,7 +18,7 @@
 
 namespace anyaccel::ops {
 
-/// Layouts of the two factors:
+/// Layouts of the two operands:
 /// - nt: a[row][k], b[column][k]
 /// - nn: a[row][k], b[k][column]
 /// - tn: a[k][row], b[k][column]
@@ -57,7 +57,7 @@ ANYACCEL_ON_BOTH void multiply_patches(int lane, int lanes, const TileProduct<T,
   const int across = p.columns / side, all = p.rows / side * across;
   for (int patch = lane; patch < all; patch += lanes) {
     const int row = patch / across * side, place = patch % across;
-    // Adjacent lanes read adjacent rows of b with `nt`, and adjacent columns otherwise.
+    // Adjacent threads read adjacent rows of b with `nt`, and adjacent columns otherwise.
     const int first = lie == Lie::nt ? place : place * side, step = lie == Lie::nt ? across : 1;
     Real sums[side][side];
     for (int i = 0; i < side; ++i)
@@ -123,7 +123,7 @@ __device__ void multiply_fragments(int lane, int lanes, const TileProduct<T, flo
 }
 #endif
 
-/// Multiplies two tiles within a phase. All lanes of the block must call it.
+/// Multiplies two tiles within a phase. All threads of the block must call it.
 template <Lie lie, typename T, typename Real>
 ANYACCEL_ON_BOTH void multiply_tiles(int lane, int lanes, const TileProduct<T, Real>& product) {
 #if defined(ANYACCEL_FRAGMENTS)

@@ -21,7 +21,7 @@ ANYACCEL_ON_BOTH void choose_experts(const float* logits, std::int64_t experts, 
                                      bool normalize, std::int32_t row, Chosen* to) {
   std::int64_t found = 0;
   for (std::int64_t e = 0; e < experts; ++e) {
-    std::int64_t at = found;  // `count` if the expert is not among the largest
+    std::int64_t at = found;  // ends at `count` if the expert is not selected
     for (; at > 0 && logits[e] > to[at - 1].share; --at)
       if (at < count) to[at] = to[at - 1];
     if (at == count) continue;

@@ -1,6 +1,6 @@
-// A pass over few rows, from the view of one of its threads. decoder.cpp and experts.cpp implement
-// it. All threads execute the same phases, with a barrier after each phase whose results other
-// threads read.
+// A pass over few rows, as seen by one of its threads. decoder.cpp and experts.cpp implement it.
+// All threads execute the same phases, with a barrier after each phase whose results other threads
+// read.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class DecoderPass {
     const Linear* first;
     std::size_t count;
   };
-  /// The pairs of rows and one expert: chosen_[begin, end).
+  /// The pairs of one expert with the rows that use it: chosen_[begin, end).
   struct Group {
     std::int64_t expert, begin, end;
   };

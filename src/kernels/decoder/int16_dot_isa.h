@@ -52,7 +52,7 @@ inline Words add4(Words sum, const std::uint8_t* w, const std::int16_t* words) {
   return {
       _mm512_add_epi32(_mm512_add_epi32(_mm512_add_epi32(sum.x, a), b), _mm512_add_epi32(c, d))};
 }
-/// Returns the place of word i of a step. For each nibble, sixteen words of the first block are
+/// Returns the position of word i of a step. For each nibble, sixteen words of the first block are
 /// followed by sixteen of the second.
 inline std::int64_t place4(std::int64_t i) { return i % 64 / 16 * 32 + i / 64 * 16 + i % 16; }
 /// Returns a vector with `a` in the lanes of the first block's sums and `b` in those of the second

@@ -128,7 +128,7 @@ inline __attribute__((always_inline)) void int4_tile(const Matrix& m, std::int64
   const std::int64_t row = m.inputs / 2, groups = m.inputs / m.group, steps = m.inputs / block;
   const auto* w = static_cast<const std::uint8_t*>(m.weight) + output * row;
   const std::uint8_t* zeros = asymmetric ? m.zeros + output * groups : nullptr;
-  std::int64_t left = m.group / step4;  // steps until the next group's zeros
+  std::int64_t left = m.group / step4;  // steps until the zero points of the next group
   StepScales<outputs, block> scales(m, output, x);
   Vec sum[4] = {Vec::of(0), Vec::of(0), Vec::of(0), Vec::of(0)};
   const auto step = [&](std::int64_t i, const std::uint8_t* from, std::int64_t row_of_w,

@@ -20,8 +20,9 @@ struct Matrix {
   Format format = Format::f32;
   std::int64_t outputs = 0, inputs = 0, group = 0;
   const void* weight = nullptr;
-  const float* scales = nullptr;        ///< [outputs][inputs / group]
-  const std::uint8_t* zeros = nullptr;  ///< [outputs][inputs / group], int4 only; null if all are 8
+  const float* scales = nullptr;  ///< [outputs][inputs / group]
+  /// Zero points [outputs][inputs / group], int4 only. Null if all of them are 8.
+  const std::uint8_t* zeros = nullptr;
 };
 
 /// A matrix may only be split at multiples of this number of outputs. The order in which the

@@ -8,7 +8,7 @@
 
 namespace anyaccel::ops {
 
-/// Wide rows with a stride of `row` bytes.
+/// Rows in the operand type `Wide`, with a stride of `row` bytes.
 struct WideRows {
   const void* data;
   std::int64_t count, row;

@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops {
 
-/// Type of the factors in products of many rows. Sums are float32 for both types.
+/// Type of the operands in products of many rows. Sums are float32 for both types.
 enum class Wide { f32, bf16 };
 
 /// Outputs per panel. Products write all of them; outputs past the end are zero.
@@ -22,10 +22,10 @@ Wide wide_for(Isa isa, Element model) noexcept;
 /// LibTorch's kernels use.
 bool panels_pay(Isa isa, Element model) noexcept;
 
-/// Stride between wide rows of `inputs` elements in bytes, a multiple of 64.
+/// Stride in bytes between rows of `inputs` elements of type `wide`, a multiple of 64.
 std::int64_t wide_row_bytes(Wide wide, std::int64_t inputs) noexcept;
-/// Converts from[inputs] to the type of the factors, and zero-fills the row up to the next multiple
-/// of 64 bytes.
+/// Converts from[inputs] to the operand type, and zero-fills the row up to the next multiple of 64
+/// bytes.
 void widen_row(Isa isa, Wide wide, const float* from, std::int64_t inputs, void* to) noexcept;
 
 /// Size of a panel with `inputs` inputs, in bytes.
@@ -40,8 +40,8 @@ void make_panel(Isa isa, Wide wide, const Matrix& matrix, std::int64_t begin, vo
 /// pair is zero.
 void make_turned_panel(Isa isa, Wide wide, const void* values, Element type, std::int64_t inputs,
                        std::int64_t columns, std::int64_t begin, void* panel) noexcept;
-/// Sets to[r * to_row + output] to the dot product of wide row r and the panel's output. The stride
-/// between wide rows is `x_row` bytes.
+/// Sets to[r * to_row + output] to the dot product of row r of x, in the operand type, and the
+/// panel's output. The stride between rows of x is `x_row` bytes.
 void multiply_panel(Isa isa, Wide wide, const void* panel, std::int64_t inputs, const void* x,
                     std::int64_t x_row, std::int64_t rows, float* to, std::int64_t to_row) noexcept;
 

@@ -31,8 +31,8 @@ class Prefetcher {
   void step() {
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(far_ + i, 0, 2);
     far_ += step_;
-    // In a long tile, both addresses would be close to each other, and all requests of the L1 cache
-    // would wait for memory.
+    // In a long tile, the two prefetch addresses would be close together, and all prefetches into
+    // the L1 cache would wait for memory.
     if (!near || !near_) return;
     for (std::int64_t i = 0; i < step_; i += 64) __builtin_prefetch(near_ + i, 0, 3);
     near_ += step_;

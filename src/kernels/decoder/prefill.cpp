@@ -276,8 +276,8 @@ class Pass {
     }
   }
 
-  /// Stores a head's result in its place in the wide row. This place need not be aligned to a cache
-  /// line.
+  /// Converts a head's result to the operand type and stores it in its place in the row. This place
+  /// need not be aligned to a cache line.
   void put_mixed(std::int64_t row, std::int64_t head, const float* values) {
     char* const to = mixed_ + row * plan_.mixed_row;
     const std::int64_t size = plan_.wide == Wide::bf16 ? 2 : 4, bytes = d_.head_dim * size;

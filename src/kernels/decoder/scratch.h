@@ -1,4 +1,4 @@
-// Layout of scratch memory. Arrays begin at cache lines.
+// Layout of scratch memory. Arrays begin at cache line boundaries.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@ namespace {
 template <typename P, typename G, typename S>
 __global__ void lamb_first(LambConstants constants, LambArrays arrays, std::int64_t size,
                            LambNorms* parts) {
-  // This is an array of doubles, because shared memory cannot have the initializers of LambNorms.
+  // This is an array of doubles, because LambNorms has member initializers, which variables in
+  // shared memory must not have.
   __shared__ double memory[2 * lamb_lanes];
   auto* const lanes = reinterpret_cast<LambNorms*>(memory);
   lamb_moments_block<P, G, S>(constants, arrays, size, blockIdx.x, lanes, BlockThreads{});

@@ -29,8 +29,9 @@ class Tail {
   std::size_t bytes_;
 };
 
-/// Prefetches the data that the loop will read 2 KiB of parameters later. With several arrays, the
-/// hardware prefetcher does not look far enough ahead. Addresses past the end are harmless.
+/// Prefetches the data that the loop will read after another 2 KiB of parameters. With several
+/// arrays, the hardware prefetcher does not look far enough ahead. Addresses past the end are
+/// harmless.
 template <typename P, typename... T>
 inline void prefetch(const P* params, const T*... others) {
   constexpr std::size_t ahead = 2048 / sizeof(P);

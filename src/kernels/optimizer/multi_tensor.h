@@ -46,7 +46,7 @@ const char* launch_chunks(const std::int64_t* sizes, std::size_t count, std::int
       if (const char* problem = flush()) return problem;
     const std::int64_t all = (sizes[i] + chunk_size - 1) / chunk_size;
     for (std::int64_t chunk = 0; chunk < all; ++chunk) {
-      if (chunk == 0 || blocks == 0) {  // or the previous launch processed the earlier chunks
+      if (chunk == 0 || blocks == 0) {  // a new tensor, or a new launch that continues a tensor
         if (tensors == 0) first = i;
         for (int array = 0; array < arrays; ++array)
           chunks.data[array][tensors] = address(i, array);

@@ -2,8 +2,8 @@
 // Independent of torch.
 //
 // A byte holds two int4 codes, the first one in its upper four bits, so groups must have an even
-// number of elements. A group's parameters are its step and, if the quantization is asymmetric, its
-// offset.
+// number of elements. A group's parameters are its step size and, if the quantization is
+// asymmetric, its offset.
 #pragma once
 
 #include "kernels/quantization/scales.h"
@@ -45,7 +45,7 @@ struct DequantizeJob {
   std::int64_t group;
   void* to;
   Element element;
-  bool past_caches;  ///< store results past the caches, because they do not fit in them
+  bool past_caches;  ///< use non-temporal stores, because the results do not fit in the caches
 };
 /// Dequantizes the elements [begin, end). For int4, `begin` and `end` are even.
 void dequantize_part(Isa isa, const DequantizeJob& job, std::int64_t begin,

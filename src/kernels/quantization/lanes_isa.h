@@ -55,8 +55,8 @@ inline Lanes lanes_at(const From* from) {
   return out;
 }
 #if ANYACCEL_WIDTH == 16
-// Use intrinsics, because GCC generates several steps for conversions to lanes of more than twice
-// the width, and for conversions to bytes with AVX2.
+// Use intrinsics, because GCC splits some conversions into several steps: those to lanes of more
+// than twice the width, and with AVX2 those to bytes.
 inline Ints load_bytes(const std::int8_t* from) {
   return as<Ints>(_mm512_cvtepi8_epi32(lanes_at<__m128i>(from)));
 }
@@ -82,7 +82,7 @@ inline Ints load_bytes(const std::uint8_t* from) {
 inline __m128i to_bytes(Ints lanes) { return _mm512_cvtepi32_epi8(as<__m512i>(lanes)); }
 inline void store_bytes(std::int8_t* to, Ints lanes) {
   auto bytes = to_bytes(lanes);
-  asm("" : "+x"(bytes));  // separate steps, because converting directly to memory is slower
+  asm("" : "+x"(bytes));  // separate the conversion from the store; together they are slower
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
 }
 #elif ANYACCEL_WIDTH == 8

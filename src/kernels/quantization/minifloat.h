@@ -28,7 +28,7 @@ struct FromFloatsJob {
   std::int64_t group;
   void* to;
   Element element;
-  bool past_caches = false;  ///< store results past the caches, because they do not fit in them
+  bool past_caches = false;  ///< use non-temporal stores; the results do not fit in the caches
 };
 /// Dequantizes `count` rows from row `source` on, and stores them as the groups from `group` on.
 void from_floats(Isa isa, const FromFloatsJob& job, std::int64_t source, std::int64_t group,

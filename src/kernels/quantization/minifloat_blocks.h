@@ -71,7 +71,7 @@ ANYACCEL_ON_BOTH void from_floats_element(const FromFloatsJob& job, std::int64_t
   const std::uint8_t* const row = job.from + source * (bytes + 4);
   float step;
   memcpy(&step, row + bytes, 4);
-  // The step follows the codes, so reading the second byte is always safe.
+  // The step size follows the codes, so reading the second byte is always safe.
   const int both = row[bit / 8] | row[bit / 8 + 1] << 8;
   const std::int32_t code = (both >> (bit % 8)) & ((1 << job.format.bits) - 1);
   store_float(static_cast<T*>(job.to) + group * job.group + i,

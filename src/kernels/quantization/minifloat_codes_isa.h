@@ -227,7 +227,7 @@ inline void store_numbers(T* to, __m512 first, __m512 second) {
 template <int format>
 constexpr bool decodes_words = exponent_of(float_formats[format]) < 5;
 
-/// Decodes the codes of a row with a given step, which must be finite.
+/// Decodes the codes of a row with a given step size, which must be finite.
 template <int format, typename T>
 class WordDecoder {
   static constexpr FloatFormat f = float_formats[format];

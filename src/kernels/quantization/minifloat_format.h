@@ -39,7 +39,7 @@ constexpr float greatest_of(FloatFormat f) {
 }
 
 /// Size of a quantized group in bytes. It consists of the codes without gaps, from the lowest bit
-/// of the first byte upward, followed by the step (a float).
+/// of the first byte upward, followed by the step size (a float).
 constexpr std::int64_t row_bytes(FloatFormat f, std::int64_t group) {
   return group * f.bits / 8 + 4;
 }

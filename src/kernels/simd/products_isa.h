@@ -12,8 +12,9 @@ ANYACCEL_ISA_BEGIN
 namespace {
 
 /// C = A B, or C += A B. A and B consist of `count` blocks, whose products are summed. Block i
-/// begins at a + i * a_step and at b + blocks[i] * b_step; if `blocks` is null, all its elements
-/// count as 0. A block of A is [m][depth], or [depth][m] if transposed. A block of B is [depth][n].
+/// begins at a + i * a_step and at b + blocks[i] * b_step. If `blocks` is null, all blocks[i] are
+/// treated as 0. A block of A is [m][depth], or [depth][m] if transposed. A block of B is
+/// [depth][n].
 struct Product {
   std::int64_t m, n, depth;
   const Real* a;

@@ -24,7 +24,7 @@ struct FullAttention {
   /// attends to no key. May be null in the forward pass.
   T* stats;
   Dropout dropout;
-  std::int64_t first_row;  ///< row of the first query in the dropout
+  std::int64_t first_row;  ///< row number of the first query for dropout
 };
 
 template <typename T>

@@ -75,7 +75,7 @@ struct RowDropout {
   }
 };
 
-/// Calls function(column, there) for each group of columns that a lane processes.
+/// Calls function(column, there) for each group of columns that a thread processes.
 template <typename S, typename Function>
 ANYACCEL_ON_BOTH void each_columns(int lane, std::int64_t columns, const Function& function) {
   constexpr int step = Sixteen<S>::count;
@@ -285,7 +285,7 @@ ANYACCEL_ON_BOTH Real gelu_of(Real x, bool tanh, Real* slope) {
   return x * part;
 }
 
-/// Each lane processes 16 bytes. The rows form one contiguous array.
+/// Each thread processes 16 bytes. The rows form one contiguous array.
 template <typename S>
 ANYACCEL_ON_BOTH void gelu_block(const Gelu<S>& pass, bool wide, std::int64_t rows,
                                  std::int64_t block, int lane) {

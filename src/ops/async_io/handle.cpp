@@ -197,7 +197,7 @@ std::int64_t AsyncIOHandle::transfer(const at::Tensor& tensor, const std::string
   try {
     before = wait();
   } catch (...) {
-    earlier = std::current_exception();  // do not leave the operation above running
+    earlier = std::current_exception();  // rethrown after the operation above has finished
   }
   operation.finish();
   if (earlier) std::rethrow_exception(earlier);

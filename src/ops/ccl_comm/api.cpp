@@ -24,9 +24,9 @@ c10::TypedOperatorHandle<Signature> ccl_op(const char* name) {
   return load_op<Signature>("CCLCommBuilder", name);
 }
 
-/// First character of the message that a rank sends to the other ranks, which says whether it can
-/// use oneCCL. If so, the message continues with its process and, on rank 0, the address; otherwise
-/// with the reason.
+/// First character of the message in which a rank tells the other ranks whether it can use oneCCL.
+/// If so, it is followed by the rank's process token and, on rank 0, the address; otherwise by the
+/// reason.
 constexpr char kCan = '+';
 constexpr char kCannot = '-';
 

@@ -61,7 +61,8 @@ Reduction reduction(const char* where, const std::string& name, c10::ScalarType 
                .want = "sum, product, min, max, or avg with a floating-point dtype"});
 }
 
-/// Returns the tensor itself if it is contiguous and in host memory, and such a copy otherwise.
+/// Returns the tensor itself if it is contiguous and in host memory, and otherwise a contiguous
+/// copy in host memory.
 Tensor host(const Tensor& from) {
   if (from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg()) return from;
   auto copy = at::empty(from.sizes(), from.options().device(at::kCPU));

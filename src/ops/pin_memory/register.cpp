@@ -16,7 +16,7 @@ namespace anyaccel::ops::pin {
 namespace {
 
 /// Returns a tensor in the pool's memory. Its block returns to the pool when the last tensor that
-/// uses it is destroyed, even if it is freed earlier.
+/// uses it is destroyed, even if pin_memory_free() was called earlier.
 at::Tensor pin_memory_new(std::int64_t elements, const at::Tensor& example) {
   if (elements < 0)
     throw Error(ErrorCode::invalid_argument, "new_cpu_locked_tensor",

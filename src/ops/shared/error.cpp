@@ -28,7 +28,7 @@ struct Made {
 };
 
 Made& made() {
-  static auto& all = *new Made;  // never destroyed, because threads may fail during process exit
+  static auto& all = *new Made;  // never destroyed, because errors may occur during process exit
   return all;
 }
 

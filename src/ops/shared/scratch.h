@@ -10,7 +10,7 @@
 namespace anyaccel::ops {
 
 /// Holds `each` elements for every thread that parallel_tasks() may use. The part of each thread
-/// starts at a cache line.
+/// begins at a cache line boundary.
 template <typename T>
 class ScratchMemory {
  public:

@@ -45,8 +45,8 @@ std::string init_group(const std::string& name, std::int64_t rank, std::int64_t 
                        double timeout_seconds);
 void close_group(const std::string& name);
 
-/// Returns the name of the group that DeepSpeed's op names use, whose calls do not name a group.
-/// This is the first group, unless choose_group() was called.
+/// Returns the name of the group for the ops with DeepSpeed's names, whose calls do not name a
+/// group. This is the first group, unless choose_group() was called.
 std::string chosen_group();
 void choose_group(const std::string& name);
 

@@ -107,7 +107,7 @@ void gather(const Layer<S>& layer, const S* from, std::int64_t row, Real* to) {
   }
 }
 
-/// Copies one head back, in the reverse direction of gather().
+/// Copies one head back. This is the inverse of gather().
 template <typename S, typename Real>
 void scatter(const Layer<S>& layer, const Real* from, S* to, std::int64_t row) {
   const std::int64_t padded = layer.padded_dim();

@@ -153,7 +153,7 @@ std::tuple<Tensor, Tensor, Tensor> softmax_context_shapes(const ContextArguments
   const auto batch = x.sym_size(0), tokens = x.sym_size(1),
              dim = x.sym_size(2) / (g.heads + 2 * kv_heads);
   const std::lock_guard lock(Workspace::instance().mutex());
-  // For a token after a prompt, only the workspace has the number of keys.
+  // For a token after a prompt, the number of keys is stored only in the workspace.
   const auto keys =
       tokens != 1 || !g.hiding.triangular ? tokens : c10::SymInt(Workspace::instance().tokens());
   const std::int64_t most = Workspace::instance().max_tokens();

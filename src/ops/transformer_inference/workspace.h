@@ -41,8 +41,8 @@ class Workspace {
   void set_tokens(std::int64_t tokens) { tokens_ = tokens; }
   std::int64_t batch() const { return batch_; }
 
-  /// Returns a layer's memory for these sizes. The contents are kept if they fit; otherwise a new
-  /// prompt reallocates the memory.
+  /// Returns a layer's memory for these sizes. Existing memory that fits is reused with its
+  /// contents; otherwise a new prompt reallocates it.
   LayerCache& layer(std::int64_t layer, at::IntArrayRef sizes, const at::TensorOptions& options,
                     bool prompt);
   std::int64_t max_tokens() const { return max_tokens_; }

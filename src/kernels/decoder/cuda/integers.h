@@ -26,7 +26,7 @@ ANYACCEL_ON_BOTH float nearest_level4(float value, float factor) {
   return between_levels(rintf(value * factor) + 8, 0, 15);
 }
 
-/// Minimum, in which a NaN in `b` is ignored.
+/// Minimum that ignores a NaN in `b`.
 struct Least {
   ANYACCEL_ON_BOTH float operator()(float a, float b) const { return b < a ? b : a; }
 };

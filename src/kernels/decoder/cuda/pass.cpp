@@ -30,7 +30,7 @@ struct Plan {
       max_routed = std::max(max_routed, rows * experts.router.matrix.outputs);
       max_first = std::max(max_first, pairs * 2 * experts.down.inputs);
       max_inner = std::max(max_inner, pairs * experts.down.inputs);
-      // The results of the pairs follow their sum.
+      // The buffer holds the sums of the rows, followed by the results of the pairs.
       max_change = std::max(max_change, rows * d.hidden + pairs * d.hidden);
     }
     normed = place(rows * d.hidden * 4);

@@ -55,8 +55,8 @@ template <typename T>
 struct FloatWeights {
   static constexpr bool has_scales = false;
   static constexpr int align = 16;
-  /// Kept as words until they are used, because 16-bit values in separate registers would need
-  /// twice as many registers.
+  /// Weights remain packed in words until they are used, because 16-bit values in separate
+  /// registers would need twice as many registers.
   struct Raw {
     std::uint32_t words[chunk_inputs * sizeof(T) / 4];
   };
