@@ -1,4 +1,4 @@
-// A pool of threads, pinned to given CPUs, that run one loop at a time together.
+// A pool of threads that are pinned to given CPUs and together execute one loop at a time.
 #pragma once
 
 #include <pthread.h>

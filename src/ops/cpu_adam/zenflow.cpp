@@ -56,8 +56,7 @@ struct Control {
   GroupNumbers numbers[max_groups];
 };
 
-/// Returns the start time of a process in clock ticks since boot, or 0 if the process does not
-/// exist.
+/// Returns the start time of a process in clock ticks since boot, or 0 if the process has exited.
 std::uint64_t start_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
