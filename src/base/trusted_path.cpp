@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kernel's limit on the symbolic links in a path.
+/// The kernel's limit on the number of symbolic links in a path.
 constexpr int kMaxLinks = 40;
 
 /// True if the group is another user's primary group, which the group's member list does not show.
@@ -64,8 +64,8 @@ bool is_private_group(gid_t group, uid_t owner) {
   return !is_primary_group_of_others(group, name);
 }
 
-/// True if an access list may give rights to other users; the group's mode bits are then only an
-/// upper bound.
+/// True if an access control list may give rights to other users; the group's mode bits are then
+/// only an upper bound.
 bool has_access_list(const fs::path& path) {
   return ::lgetxattr(path.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
 }
@@ -78,8 +78,8 @@ std::set<uid_t> find_trusted_users() {
   if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
     own = fs::canonical(info.dli_fname, error);
   struct stat about {};
-  // Includes the root folder even if the library is unknown, because in a user namespace its owner
-  // may have any number.
+  // Include the root folder's owner even if the library is unknown: in a user namespace, it may
+  // have any user id.
   for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
     if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
     if (path == path.parent_path()) return out;
@@ -97,8 +97,8 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
          " of your own, or change its owner (chown)";
 }
 
-/// Returns the problem with one file or folder. `last`: it is the end of the path, so its content
-/// is used.
+/// Returns the problem with one file or folder, or an empty string. `last` means that it is the end
+/// of the path, so its content is used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid))
@@ -141,8 +141,8 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // Components that were checked need not be checked again, but a target may have no
-      // components.
+      // A relative target starts at a folder that has already been checked, so skip the check. The
+      // target may have no components at all.
       if (target.is_absolute()) continue;
     } else {
       if (auto problem =
@@ -176,11 +176,11 @@ std::string trust_problem(const fs::path& path, TrustedKind kind) noexcept try {
 
 std::optional<std::string> env_library(const char* variable) {
   auto value = env(variable);
-  // The loader searches for a name without a slash in the system's folders.
+  // A name without a slash is searched for in the system's folders by the loader.
   if (!value || value->find('/') == std::string::npos) return value;
   std::error_code ignored;
   const auto path = fs::absolute(*value, ignored);
-  // The loader reports missing files.
+  // If the file is missing, the loader reports it.
   if (!fs::exists(path, ignored)) return value;
   if (const auto problem = trust_problem(path, TrustedKind::file); !problem.empty())
     throw Error(ErrorCode::unavailable, variable, {.what = problem});

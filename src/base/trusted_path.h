@@ -12,12 +12,12 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  future_folder  ///< a folder that may not exist yet: the existing part of its path is checked as
-                 ///< folders above it
+  future_folder  ///< a folder that may not exist yet; the existing part of its path is checked like
+                 ///< parent folders
 };
 
-/// Returns why code must not be loaded from `path`, naming the offending file or folder and the
-/// remedy; empty if it may.
+/// Returns why code must not be loaded from `path`, naming the file or folder that causes the
+/// problem and the remedy; empty if loading is allowed.
 ///
 /// The path, each folder above it and each symbolic link on the way must belong to a trusted user
 /// and must not be writable by others or by a group, except a group whose only member is the owner.

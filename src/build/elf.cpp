@@ -16,7 +16,7 @@ namespace anyaccel::build {
 
 namespace {
 
-/// Larger than any real table. The limit prevents a damaged file from causing reads of gigabytes.
+/// Larger than any real table. The limit prevents a damaged file from causing huge reads.
 constexpr std::uint64_t kMaxTable = 1 << 18;
 constexpr std::size_t kMaxName = 512;
 

@@ -21,9 +21,9 @@ struct ElfFacts {
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 
 /// Returns a text that distinguishes this build of a library from others: the linker's build id or,
-/// if there is none, the size and a digest of pages spread over the file. The whole file is not
-/// read, because hashing hundreds of megabytes would take longer than loading an op. Empty if the
-/// file cannot be read.
+/// if there is none, the size and a digest of pages from all parts of the file. Hashing a library
+/// of hundreds of megabytes completely would take longer than loading an op. Empty if the file
+/// cannot be read.
 ANYACCEL_API std::string library_identity(const std::filesystem::path& file);
 
 }  // namespace anyaccel::build
