@@ -60,7 +60,8 @@ c10::intrusive_ptr<c10d::Store> store_at_master(int rank, int size,
   }
 }
 
-/// Selects the device by LOCAL_RANK. Otherwise every rank would use device 0, a common mistake.
+/// Select the device by LOCAL_RANK. Otherwise all ranks would use device 0, which is a common
+/// mistake.
 void choose_device() {
   auto& accelerator = get_accelerator();
   const auto local_rank = env_int("LOCAL_RANK", 0, std::numeric_limits<int>::max());

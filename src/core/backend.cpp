@@ -66,7 +66,7 @@ DeviceProperties DeviceInterface::properties(DeviceIndex /*index*/) const { retu
 DtypeSupport DeviceInterface::dtype_support(DeviceIndex /*index*/, c10::ScalarType dtype) const {
   const bool plain = c10::isIntegralType(dtype, true) || dtype == c10::kFloat ||
                      dtype == c10::kHalf || dtype == c10::kBFloat16 || dtype == c10::kDouble;
-  // torch has no arithmetic for the wider unsigned types, and little for bool; no common backend
+  // torch has no arithmetic for the wider unsigned types and little for bool, and no common backend
   // reduces int16.
   const bool arithmetic = plain && dtype != c10::kBool && !c10::isBarebonesUnsignedType(dtype);
   return {.storable = plain,

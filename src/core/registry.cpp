@@ -22,7 +22,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* instance = new Registry;  // never destroyed: backends outlive static destruction
+  static auto* instance =
+      new Registry;  // never destroyed, because backends outlive static destruction
   return *instance;
 }
 
