@@ -7,8 +7,8 @@ namespace anyaccel::launch {
 namespace {
 
 struct Foreign {
-  std::string_view name;  ///< without leading dashes, with `_`; single letters are options with one
-                          ///< dash and are case-sensitive
+  std::string_view name;  ///< without leading dashes, with `_`; a single letter is a case-sensitive
+                          ///< option with one dash
   const char* whose;
   const char* instead;
 };

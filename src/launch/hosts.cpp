@@ -14,7 +14,7 @@ namespace anyaccel::launch {
 namespace {
 
 constexpr std::string_view kBlanks = " \t\r\v\f";
-/// A larger count is a typing error. The limit also bounds the length of the list.
+/// A larger count is probably a typing error. The limit also bounds the length of the list.
 constexpr int kMaxSlots = 4096;
 
 [[noreturn]] void fail(const std::string& what, const std::string& got = {},
@@ -47,7 +47,7 @@ bool is_letter_or_digit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// Parses a slot; "007" is slot 7. Returns nothing if the text cannot be a slot.
+/// Parses a slot; "007" is slot 7. Returns nullopt if the text cannot be a slot.
 std::optional<std::string> slot_of(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text.find_first_of(" \t@,") != std::string_view::npos) return std::nullopt;
@@ -56,7 +56,8 @@ std::optional<std::string> slot_of(std::string_view text) {
   return std::string(text.substr(digit));
 }
 
-/// Sorts slots like DeepSpeed: by number if all are numbers, otherwise not at all.
+/// Sorts slots by number if all of them are numbers, and leaves other lists unsorted, like
+/// DeepSpeed.
 void sort_slots(std::vector<std::string>& slots) {
   if (std::all_of(slots.begin(), slots.end(), is_number))
     std::stable_sort(slots.begin(), slots.end(), [](const std::string& a, const std::string& b) {
@@ -97,8 +98,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
   return out;
 }
 
-/// Parses a filter. Hosts are in the order of their first mention and have the slots of all
-/// mentions.
+/// Parses a filter. A host that is named several times gets the slots of all its entries. Hosts are
+/// in the order of their first entries.
 std::vector<Host> parse_filter(std::string_view text) {
   std::vector<Host> out;
   for (const auto part : split(text, '@')) {

@@ -15,9 +15,9 @@ using CpuList = std::vector<int>;
 /// Parses a list, sorted or not; "" is the empty list. Throws `invalid_argument` for any other
 /// text.
 CpuList parse_cpu_list(std::string_view text);
-/// Formats a list with ranges.
+/// Formats a list, using ranges for consecutive numbers.
 ANYACCEL_API std::string format_cpu_list(const CpuList& cpus);
-/// CPUs that are in both lists.
+/// Returns the CPUs that are in both lists.
 CpuList intersect(const CpuList& a, const CpuList& b);
 
 }  // namespace anyaccel::topology
