@@ -1,4 +1,4 @@
-// The traits of all backends in this build, without torch.
+// The traits of all backends in this build. They are available without torch.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace anyaccel {
 
-/// Traits in the order of ANYACCEL_BACKENDS. Thread-safe.
+/// Returns the traits in the order of ANYACCEL_BACKENDS. Thread-safe.
 ANYACCEL_API const std::vector<const sdk::Traits*>& built_traits();
 
 /// The traits of the backend that computes on the host's cores, with parts of the host as devices;

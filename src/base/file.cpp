@@ -172,7 +172,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path_, ignored))
     path_ = std::filesystem::weakly_canonical(path_, ignored);
-  // O_EXCL: neither another writer's file nor one left by a killed process is reused.
+  // O_EXCL prevents reuse of a file of another writer or one left behind by a killed process.
   static std::atomic<unsigned> counter{0};
   do {
     aside_ =
@@ -180,8 +180,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
     descriptor_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail("write_file", "cannot write", path_, errno);
-  // The lock marks the file as being written, see FileGroup. On file systems without locks,
-  // FileGroup keeps such files.
+  // The lock marks the file as being written; see FileGroup. On file systems without locks,
+  // FileGroup never removes such files.
   static_cast<void>(::flock(descriptor_, LOCK_EX | LOCK_NB));
   struct stat old {};
   if (::stat(path_.c_str(), &old) == 0)

@@ -1,4 +1,5 @@
-// Reading whole files, and atomic writes that leave either the old or the new content.
+// Reads whole files, and writes files atomically, so that a file has either the old or the new
+// content.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@
 
 namespace anyaccel {
 
-/// Default limit of read_file() in bytes, larger than any text file that we know of.
+/// Default limit of read_file() in bytes, larger than any known text file.
 inline constexpr std::size_t kMaxTextFile = std::size_t{64} << 20;
 /// Limit for programs and shared libraries.
 inline constexpr std::size_t kMaxLibrary = std::size_t{4} << 30;

@@ -88,7 +88,7 @@ void finish_file_group(const fs::path& folder) {
     moves.emplace_back(folder / aside, folder / name);
   }
   for (const auto& [aside, name] : moves) {
-    // ENOENT: the writer or another reader has already renamed it.
+    // ENOENT means that the writer or another reader has already renamed the file.
     if (::rename(aside.c_str(), name.c_str()) != 0 && errno != ENOENT) {
       throw Error(ErrorCode::io, "finish_save",
                   {.what = "the last save into " + folder.string() +

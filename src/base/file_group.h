@@ -15,7 +15,7 @@ namespace anyaccel {
 /// Files that are replaced together. `commit()` flushes all of them, writes a note that lists the
 /// renames, renames the files and removes the note. `finish_file_group()` completes the renames of
 /// a killed process. Files that are links into other folders are replaced one by one. Not
-/// thread-safe; one writer per folder at a time.
+/// thread-safe. Only one writer may use a folder at a time.
 class ANYACCEL_API FileGroup {
  public:
   /// Throws as finish_file_group() does.

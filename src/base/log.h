@@ -13,7 +13,7 @@ enum class LogLevel { error, warning, info, debug };
 /// set_log_level(). Thread-safe.
 LogLevel log_level() noexcept;
 ANYACCEL_API void set_log_level(LogLevel level) noexcept;
-/// Throws `invalid_argument` with the known names.
+/// Parses the name of a level. Throws `invalid_argument`, listing the known names.
 ANYACCEL_API LogLevel parse_log_level(std::string_view text);
 
 /// Writes the line "anyaccel: <level>: <message>" to standard error if `level` is enabled.

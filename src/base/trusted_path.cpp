@@ -32,7 +32,7 @@ constexpr int kMaxLinks = 40;
 bool is_primary_group_of_others(gid_t group, const std::string& owner) {
   std::istringstream users(try_read_file("/etc/passwd").value_or(""));
   for (std::string line; std::getline(users, line);) {
-    std::istringstream fields(line);  // name:password:uid:gid:...
+    std::istringstream fields(line);  // The format is name:password:uid:gid:...
     std::string name, ignored, gid;
     std::getline(fields, name, ':');
     for (auto* field : {&ignored, &ignored, &gid}) std::getline(fields, *field, ':');
@@ -42,9 +42,9 @@ bool is_primary_group_of_others(gid_t group, const std::string& owner) {
 }
 
 /// True if the group is the owner's private group: it has the owner's name and no other member.
-/// Debian, Ubuntu and Fedora create such a group for each user, with a umask that lets it write, so
-/// its write permission is harmless. Root's group is not private, because containers run processes
-/// of any user in it.
+/// Debian, Ubuntu and Fedora create such a group for each user and set a umask that gives it write
+/// permission, which is harmless. Root's group is not private, because containers run processes of
+/// any user in it.
 bool is_private_group(gid_t group, uid_t owner) {
   if (group == 0 || owner == 0) return false;
   std::vector<char> memory(1 << 14), more(1 << 14);

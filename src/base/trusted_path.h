@@ -30,8 +30,8 @@ enum class TrustedKind {
 ANYACCEL_API std::string trust_problem(const std::filesystem::path& path,
                                        TrustedKind kind) noexcept;
 
-/// Returns the library that a variable names, or nothing if it is unset. Throws `unavailable` if
-/// code must not be loaded from that path.
+/// Returns the library that a variable names; nullopt if the variable is unset. Throws
+/// `unavailable` if code must not be loaded from that path.
 ANYACCEL_API std::optional<std::string> env_library(const char* variable);
 
 }  // namespace anyaccel

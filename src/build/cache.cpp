@@ -60,7 +60,7 @@ void flush(const fs::path& path, const fs::path& cache) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int failed = descriptor < 0 ? errno : (::fsync(descriptor) == 0 ? 0 : errno);
   if (descriptor >= 0) ::close(descriptor);
-  // Some file systems cannot flush a folder.
+  // Ignore these errors, because some file systems cannot flush a folder.
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
@@ -135,8 +135,9 @@ bool Cache::is_shared() const {
   if (env("ANYACCEL_OP_CACHE_SHARED")) return env_flag("ANYACCEL_OP_CACHE_SHARED");
   struct statfs info {};
   if (::statfs(folder_.c_str(), &info) != 0) return false;
-  // nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda, fuse (sshfs,
-  // glusterfs and others). The magic numbers are from linux/magic.h and the file systems' sources.
+  // The types of nfs, smb, cifs, smb2, lustre, gpfs, ceph, beegfs, afs, 9p, ocfs2, gfs2, coda and
+  // fuse (sshfs, glusterfs and others). The magic numbers are from linux/magic.h and the sources of
+  // the file systems.
   constexpr std::array<std::uint32_t, 14> kShared{
       0x6969,     0x517b,     0xff534d42, 0xfe534d42, 0x0bd00bd0, 0x47504653, 0x00c36400,
       0x19830326, 0x5346414f, 0x01021997, 0x7461636f, 0x01161970, 0x73757245, 0x65735546};
@@ -254,7 +255,7 @@ bool Cache::try_remove(const Entry& entry, bool others_too) const {
   if (!lock && fs::exists(builder, ignored)) return false;
   const auto files = manifests(entry.folder);
   const auto use = files.empty() ? FileLock() : FileLock::try_exclusive(files.front());
-  // An entry without a manifest cannot be in use.
+  // An entry without a manifest cannot be in use, so it needs no lock.
   if ((!use && !files.empty()) || !remove_entry(entry.folder)) return false;
   fs::remove(builder, ignored);
   return true;

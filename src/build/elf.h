@@ -16,7 +16,7 @@ struct ElfFacts {
   std::string run_path;  ///< RPATH or RUNPATH: folders separated by `:`; empty if there is none
 };
 
-/// Reads only a few kilobytes, regardless of the size of the file. Returns nothing if the file is
+/// Reads only a few kilobytes, regardless of the size of the file. Returns nullopt if the file is
 /// not a 64-bit ELF file with this machine's byte order, or if its tables are invalid.
 ANYACCEL_API std::optional<ElfFacts> read_elf(const std::filesystem::path& file) noexcept;
 

@@ -54,7 +54,7 @@ std::string to_repeat(const Plan& plan) {
   return out;
 }
 
-/// Returns the evidence that the disk is full, or an empty string.
+/// Returns evidence that the disk is full, or an empty string.
 std::string full_disk(const fs::path& folder, int status, const std::string& said) {
   if (const auto line = full_disk_line(said); !line.empty())
     return "the compiler printed " + quoted_text(line, 500);

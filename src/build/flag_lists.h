@@ -8,7 +8,7 @@ namespace anyaccel::build {
 /// True if the flag is accepted for g++, clang++ and icpx.
 bool is_host_flag(std::string_view flag);
 
-/// `-DNAME`, `-DNAME=value` and `-UNAME`. Any value is accepted.
+/// True for `-DNAME`, `-DNAME=value` and `-UNAME`, with any value.
 bool is_macro(std::string_view flag);
 
 /// True for linker flags that builders pass to the compiler, where they have no effect.

@@ -80,7 +80,8 @@ std::vector<std::string> library_flags(const Op& op, const LibTorch* torch) {
 }  // namespace
 
 std::string library_name(const Description& description) {
-  // An op may have one description for the host and one for CUDA, and both can be prebuilt.
+  // The suffix is needed because an op may have one description for the host and one for CUDA, and
+  // both can be prebuilt.
   return "libanyaccel_op_" + description.name + (description.needs_nvcc() ? "_cuda" : "") + ".so";
 }
 

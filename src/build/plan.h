@@ -13,7 +13,7 @@
 
 namespace anyaccel::build {
 
-/// GPUs from 2020 on. GPUs newer than compute capability 9.0 use the PTX.
+/// Architectures of GPUs since 2020. GPUs newer than compute capability 9.0 use the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
 /// One compilation.
@@ -42,9 +42,9 @@ struct Tools {
 /// Returns "libanyaccel_op_<name>.so", or "libanyaccel_op_<name>_cuda.so" for CUDA sources.
 ANYACCEL_API std::string library_name(const Description& description);
 
-/// Compiler flags of a source that affect the binary, without include folders.
+/// Returns a source's compiler flags that affect the binary, without include folders.
 std::vector<std::string> source_flags(const Op& op, const Source& source, const Target& target);
-/// The -gencode flags for the architectures.
+/// Returns the -gencode flags for the architectures.
 std::vector<std::string> cuda_flags(const Target& target);
 /// Returns the flags of the sanitizer with which AnyAccel was built; empty in normal builds.
 ANYACCEL_API std::vector<std::string> sanitizer_flags();

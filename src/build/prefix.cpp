@@ -79,7 +79,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
     add(above_site_packages(torch_folder()));
     add(above_site_packages(own_paths().libraries));
   } catch (const std::exception&) {
-    // own_paths() failed. Loading an op reports the error.
+    // Ignore the failure of own_paths(), because loading an op reports it.
   }
   // These folders are not configured by the user, but code is loaded from them, so they must be
   // trusted.
@@ -91,7 +91,7 @@ std::vector<fs::path> prefix_candidates(const Description& op) {
 std::string prefix_of(const Description& op) {
   if (op.prefix_variable.empty()) return {};
   if (const auto given = env(op.prefix_variable.c_str())) return *given;
-  // Candidates are recognized by the description's headers.
+  // A candidate is recognized by the headers in the description.
   if (op.headers.empty()) return {};
   for (const auto& candidate : prefix_candidates(op))
     if (has_all(candidate, op)) return candidate.string();

@@ -168,7 +168,7 @@ pid_t spawn_runner(SpawnSettings& settings, pid_t group, const std::vector<std::
 
 ProgramOutput::ProgramOutput() {
   const int made = ::memfd_create("anyaccel-build-output", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  // A number of at least 10 does not collide with the descriptors that a child gets.
+  // Numbers from 10 on do not collide with the descriptors that a child gets.
   descriptor_ = made < 0 ? -1 : ::fcntl(made, F_DUPFD_CLOEXEC, 10);
   const int error = errno;
   if (made >= 0) ::close(made);

@@ -189,7 +189,7 @@ std::string questions_failed(const Op& op, const Settings& settings,
     }
     const auto answer = run_program(question.command, build_environment(),
                                     [&] { progress.work_on("looking for " + question.what); });
-    // The compiler writes its temporary files to TMPDIR.
+    // Name TMPDIR in the message, because the compiler writes its temporary files there.
     if (const auto full = full_disk_line(answer.output); !full.empty())
       return "the disk that holds " + env("TMPDIR").value_or("/tmp") +
              " is full: the compiler printed " + quoted_text(full);

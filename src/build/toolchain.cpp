@@ -118,7 +118,7 @@ std::string compiler_identity(const std::string& path, const fs::path& memo_fold
     throw Error(ErrorCode::unavailable, "op builders",
                 {.what = "the compiler " + path + " does not run",
                  .got = printable_text(said.output, 1000)});
-  // nvcc prints its version in the fourth line.
+  // nvcc prints its version on the fourth line.
   const auto release = said.output.find("Cuda compilation tools");
   const auto begin = release == std::string::npos ? 0 : release;
   auto identity = said.output.substr(begin, said.output.find('\n', begin) - begin) + " size " +

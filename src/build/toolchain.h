@@ -8,12 +8,12 @@
 
 namespace anyaccel::build {
 
-/// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nothing
-/// if it does not exist or is not executable. Links to ccache with the name of a compiler are
-/// skipped, so that the compiler itself is found.
+/// Returns the path of a program. `name` is a path, or a name to look up in PATH. Returns nullopt
+/// if the program does not exist or is not executable. Links to ccache with the name of a compiler
+/// are skipped, so that the compiler itself is found.
 std::optional<std::string> find_tool(const std::string& name);
 
-/// Returns the C++ compiler: `wanted` (the description's), else CXX, else c++, g++ or clang++.
+/// Returns the C++ compiler: `wanted` (from the description), else CXX, else c++, g++ or clang++.
 /// Throws `unavailable`, naming the missing program.
 std::string find_compiler(const std::string& wanted);
 

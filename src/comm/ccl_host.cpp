@@ -121,7 +121,7 @@ class CclHost final : public c10d::Backend {
     return lazy(OpType::BARRIER, [ccl = ccl_] { ccl->barrier(); });
   }
 
-  // oneCCL's own send and recv would terminate the process if the tensor is in host memory.
+  // oneCCL's own send and recv terminate the process if the tensor is in host memory.
   WorkPtr send(Tensors& tensors, int rank, int tag) override {
     return gloo_->send(tensors, rank, tag);
   }

@@ -131,7 +131,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(
   if (host_too) {
     group->setBackend(c10::kCPU, kType, backend);
   } else {
-    // c10d ignores a second backend with the same type, so this one is registered as GLOO.
+    // Register this backend as GLOO, because c10d ignores a second backend of the same type.
     group->setBackend(
         c10::kCPU, c10d::ProcessGroup::BackendType::GLOO,
         make_staged_backend(c10::make_intrusive<c10d::PrefixStore>("host", store), options));

@@ -6,7 +6,7 @@
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// LibTorch 2.13 renamed some functions; 2.11 does not have the new names.
+// Ignore deprecation: LibTorch 2.13 renamed some functions, but 2.11 does not have the new names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {

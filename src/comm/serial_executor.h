@@ -9,7 +9,7 @@
 
 namespace anyaccel::comm {
 
-/// The destructor waits until all tasks have run.
+/// Runs tasks on its thread. The destructor waits until all tasks have run.
 class SerialExecutor {
  public:
   SerialExecutor() : thread_([this] { run(); }) {}

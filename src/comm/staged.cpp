@@ -107,7 +107,7 @@ StagedBackend::WorkPtr StagedBackend::run(Operation operation) {
   return work;
 }
 
-/// Sends and receives are posted in order but awaited concurrently, because one may depend on a
+/// Posts sends and receives in order but waits for them concurrently, because one may depend on a
 /// later one.
 StagedBackend::WorkPtr StagedBackend::run_beside(Operation operation) {
   auto work = start(operation);

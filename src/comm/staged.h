@@ -72,7 +72,7 @@ class StagedBackend final : public c10d::Backend {
 
   /// One operation: its copies, and its steps on the host.
   struct Operation {
-    const char* name;  // as in torch.distributed, for messages
+    const char* name;  // name of the operation in torch.distributed, for messages
     c10d::OpType type;
     std::shared_ptr<Staging> staging;
     std::vector<Post> posts;                 // each step waits for the previous one

@@ -26,7 +26,8 @@ c10::DeviceType require_device_type(const Traits& traits) {
                .hint = "load the vendor's library first"});
 }
 
-// Scopes of torch's profiler must end on the thread, and in the order, in which they began.
+// The open profiler ranges of this thread, with the innermost last. A scope of torch's profiler
+// must end on the thread on which it began, and scopes must be nested.
 std::vector<std::unique_ptr<at::RecordFunction>>& open_ranges() {
   static thread_local std::vector<std::unique_ptr<at::RecordFunction>> ranges;
   return ranges;

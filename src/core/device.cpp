@@ -1,4 +1,4 @@
-// Devices: indices, names, properties.
+// Device functions: indices, names, properties.
 #include "anyaccel/device.h"
 
 #include <ATen/core/Tensor.h>

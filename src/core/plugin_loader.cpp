@@ -65,8 +65,8 @@ constexpr const char* kWhere = "load_plugin";
 
 const char* text_or_empty(const char* text) { return text == nullptr ? "" : text; }
 
-/// The text file was checked before the library was opened. This checks the library itself, because
-/// the two files may not belong together.
+/// Checks the library itself. The text file was checked before the library was opened, but the two
+/// may not belong together.
 void check_descriptor(const FoundPlugin& found, const anyaccel_plugin& descriptor) {
   // The fields of version 1 of the ABI. Later fields are read only if struct_size includes them.
   constexpr std::size_t kNeeded =

@@ -68,8 +68,9 @@ struct Pipe {
 
 struct Pipes {
   Pipe output;   ///< output of the worker and its children
-  Pipe verdict;  ///< from the worker: stages, then kDone, or kRefused and the reason
-  Pipe report;   ///< from the keeper: the worker's exit status, after all its processes have ended
+  Pipe verdict;  ///< written by the worker: stages, then kDone, or kRefused and the reason
+  Pipe report;   ///< written by the keeper: the worker's exit status, after all its processes have
+                 ///< ended
   Pipe life;     ///< closing it makes the keeper kill everything
 };
 

@@ -1,4 +1,4 @@
-// Runs code that may end its process in a child process.
+// Runs code that may end its process, in a child process.
 #pragma once
 
 #include <functional>

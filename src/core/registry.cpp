@@ -42,8 +42,8 @@ void register_built_once() {
 }
 
 struct Finders {
-  std::recursive_mutex
-      mutex;  // other threads wait for the finders; a finder may query the registry
+  std::recursive_mutex mutex;  // recursive, because a finder may query the registry; other threads
+                               // wait for the finders
   std::atomic<bool> any{false};
   std::vector<std::function<void()>> waiting;
 };

@@ -12,7 +12,8 @@ namespace anyaccel::launch {
 
 struct JobAccelerator {
   sdk::Traits traits;
-  bool on_cores = false;       ///< ranks compute on the host's cores; the devices are NUMA nodes
+  bool on_cores =
+      false;  ///< whether ranks compute on the host's cores; the devices are then NUMA nodes
   std::optional<int> devices;  ///< number of devices of this host; empty if only torch can count
                                ///< them, or if they are parts of the host
   std::string reason;          ///< one sentence that explains the selection

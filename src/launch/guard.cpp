@@ -124,7 +124,7 @@ void Watch::start(const std::vector<RankDescriptors>& descriptors, const SignalS
   }
 }
 
-/// Returns -1 and sets errno if the rank cannot be started.
+/// Starts a rank. Returns -1 and sets errno if this fails.
 pid_t Watch::start_rank(std::size_t index, RankDescriptors descriptors,
                         const SignalSettings& signals) {
   int input[2] = {-1, -1};
@@ -312,7 +312,7 @@ bool wait_for_start(int link) {
   Watch watch(job, link, launcher, launcher_group);
   watch.start(descriptors, signals);
   for (const auto& one : descriptors) {
-    // The launcher reads until all writers have closed their ends.
+    // Close these copies, because the launcher reads until all writers have closed their ends.
     if (one.output >= 0) ::close(one.output);
     if (one.error >= 0 && one.error != one.output) ::close(one.error);
   }
@@ -363,8 +363,8 @@ std::optional<GuardMessage> Guard::receive() {
     GuardMessage message{};
     const ssize_t count = ::recv(link_, &message, sizeof message, 0);
     if (count == sizeof message) return message;
-    // If the guard ended without reading a request, ECONNRESET is returned once, before its
-    // messages.
+    // If the guard ended without reading a request, recv() fails once with ECONNRESET before it
+    // returns the guard's messages.
     if (count < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return std::nullopt;
   }

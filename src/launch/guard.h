@@ -51,7 +51,7 @@ class Guard {
   Guard& operator=(const Guard&) = delete;
 
   /// Starts the ranks. Call it after installing the signal handlers, because a rank may cause a
-  /// signal.
+  /// signal as soon as it runs.
   void start();
 
   /// Descriptor that is readable if a message is available or the guard has ended.

@@ -82,8 +82,8 @@ std::optional<std::vector<std::string>> slots_of(std::string_view text) {
     if (error != std::errc{} || count > kMaxSlots) return std::nullopt;
     return numbered_slots(count);
   }
-  // "4abc", "-4", "two" and "O4" are misspelled numbers. Real device names, such as UUIDs, contain
-  // other characters.
+  // Reject misspelled numbers such as "4abc", "-4", "two" and "O4". Real device names, such as
+  // UUIDs, contain other characters.
   const bool several = text.find(',') != std::string_view::npos;
   if (text.empty() ||
       (!several && std::string_view("0123456789-+").find(text.front()) != std::string_view::npos) ||
@@ -154,7 +154,7 @@ std::vector<Host> parse_host_file(std::string_view text, const std::string& name
     if (host.find_first_of("@:") != std::string::npos)
       fail(where + " has a host name that filters cannot express", quoted_text(host),
            "a name without @ and :");
-    // The name becomes an argument of ssh and of other programs.
+    // Reject such a name, because it becomes an argument of ssh and of other programs.
     if (host.starts_with('-'))
       fail(where + " has a host name that looks like an option", quoted_text(host),
            "a name that does not begin with -");

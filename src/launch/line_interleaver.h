@@ -40,7 +40,8 @@ class LineInterleaver {
   std::string overdue(Clock::time_point now);
   /// Returns all held text.
   std::string rest(Clock::time_point now);
-  /// Milliseconds until overdue() returns text, as a poll() timeout: negative means never.
+  /// Returns the milliseconds until overdue() returns text, as a poll() timeout: negative means
+  /// never.
   int milliseconds(Clock::time_point now) const;
   /// True if the text held for a writer has reached its limit, so that no more should be read from
   /// it.

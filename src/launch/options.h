@@ -1,5 +1,5 @@
-// The command line of `anyaccel launch`: DeepSpeed's options, with the same names and meanings, and
-// additional options.
+// The command line of `anyaccel launch`. It has DeepSpeed's options, with the same names and
+// meanings, and additional ones.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ constexpr const char* kDefaultHostFile = "/job/hostfile";
 struct Options {
   bool help = false;
 
-  // Number and hosts of ranks.
+  // Number of ranks, and their hosts.
   std::optional<std::string> host_file;  ///< empty means kDefaultHostFile, if it exists
   std::string include;
   std::string exclude;
@@ -38,7 +38,7 @@ struct Options {
   std::string master_addr;  ///< empty means this machine, or the first host
   std::optional<int> master_port;
 
-  // Launcher for other hosts.
+  // Launcher that starts ranks on other hosts.
   std::optional<Runner> runner;
   std::string runner_arguments;  ///< written like a shell command line
   bool no_ssh = false;
@@ -48,12 +48,12 @@ struct Options {
   std::optional<int> ssh_port;
   std::string venv_script;
 
-  // Program.
+  // The program to run.
   bool module = false;
   bool no_python = false;
   bool no_local_rank = false;
 
-  // Binding.
+  // Binding to cores.
   bool bind_cores = false;
   std::optional<std::string> core_list;
   int reserve_cores = 0;

@@ -123,7 +123,7 @@ std::string LinePrefix::add(std::string_view text) {
     text.remove_prefix(taken);
     if (end == std::string_view::npos && line_.size() < kLongestLine) break;
     if (line_ == "\n" && !out.empty() && out.back() == '\r') {
-      out += line_;  // the line ended in "\r\n"
+      out += line_;  // the previous line ended in "\r\n"
     } else {
       const auto count = end == std::string_view::npos ? whole_characters(line_) : line_.size();
       out.append(prefix_).append(line_, 0, count);
@@ -368,7 +368,7 @@ bool Outputs::wait(int link, int also, int milliseconds) {
 
 void Outputs::finish() {
   for (auto& stream : streams_) {
-    // No process writes anymore, so this loop ends.
+    // No process writes to the pipe anymore, so this loop ends.
     for (pollfd one{stream->from, POLLIN, 0}; stream->from >= 0 && ::poll(&one, 1, 0) > 0;)
       read(*stream);
     close(*stream);

@@ -128,7 +128,8 @@ class Outputs {
   std::vector<RankDescriptors> descriptors_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Destination>>
-      destinations_;  ///< standard error and output; one entry if they are the same file
+      destinations_;  ///< destinations of standard error and output; one entry if both are the same
+                      ///< file
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
   std::optional<Report> report_;

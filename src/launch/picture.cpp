@@ -71,7 +71,7 @@ std::string plain(std::string text) {
 struct Block {
   int node = -1;
   std::vector<const topology::Core*> cores;
-  std::vector<int> memory;  ///< indices of nearby nodes without cores
+  std::vector<int> memory;  ///< indices of nearby nodes that have no cores
   int columns = 1;
   int threads = 1;
   Size size;
@@ -160,8 +160,8 @@ class Drawing {
           cpus.insert(cpus.end(), core->cpus.begin(), core->cpus.end());
         std::sort(cpus.begin(), cpus.end());
         for (int i = 0; i < static_cast<int>(machine_.nodes.size()); ++i)
-          // Memory near several nodes, such as CXL memory of the whole machine, is drawn below all
-          // packages.
+          // Memory near more than one node, such as CXL memory of the whole machine, is drawn below
+          // all packages instead.
           if (beside(node(i), cpus) && block.node >= 0 &&
               node(i).near_cpus.size() <= node(block.node).near_cpus.size() && !drawn_[i]) {
             drawn_[i] = true;

@@ -170,7 +170,7 @@ class PidFile {
                    .got = path_ + ": " + std::strerror(error),
                    .hint = error == EEXIST ? "remove it: its launcher has ended" : ""});
     }
-    // Standard output belongs to the ranks.
+    // Log this, because standard output belongs to the ranks.
     log(LogLevel::info,
         "launch: launcher pid: " + number + ", kept in " + path_ + " while the job runs");
   }
@@ -271,7 +271,7 @@ int run_job(const Job& job, const RunSettings& settings) {
       if (settings.asked_by_end) was_asked = 1;
       Guard::forward(guard.link(), SIGTERM, false);
     }
-    // Not all runners end the other ranks when one fails.
+    // End the job here, because not all runners end the other ranks when one fails.
     if (runner && outputs.report() && !reported) {
       reported = true;
       before_signal = got_signal == 0;

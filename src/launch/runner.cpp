@@ -164,7 +164,7 @@ std::string usual_program(Runner runner) { return known(runner).programs.front()
 
 std::string find_runner(Runner runner) {
   const auto& one = known(runner);
-  // The version text of MVAPICH's Hydra does not mention MVAPICH.
+  // The version text of MVAPICH's Hydra does not mention MVAPICH, so also look for its mpiname.
   if (runner == Runner::mvapich && !find_program("mpiname")) return {};
   for (const char* name : one.programs) {
     if (!find_program(name)) continue;
@@ -235,7 +235,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
   const Words agent{program, "launch", "--rank_agent", to_string(one.runner)};
   rank.command = {runner_program};
   if (one.runner == Runner::impi) {
-    // Intel MPI has a set of arguments per host.
+    // Intel MPI takes a set of arguments per host.
     append(rank.command, {"-genv", "I_MPI_PIN", "0"});
     append(rank.command, split_words(options.runner_arguments));
     for (const auto& host : input.hosts) {

@@ -1,5 +1,5 @@
-// Detects ranks that an MPI launcher fails to start. Not all MPI launchers detect unreachable
-// hosts.
+// Detects ranks that an MPI launcher fails to start, because some MPI launchers do not detect
+// unreachable hosts.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,8 @@ class StartTimeout {
   StartTimeout(std::vector<std::string> hosts, std::chrono::milliseconds limit,
                Clock::time_point now);
 
-  /// Milliseconds until missing() may return ranks, as a poll() timeout: negative means never.
+  /// Returns the milliseconds until missing() may return ranks, as a poll() timeout: negative means
+  /// never.
   int milliseconds(Clock::time_point now) const;
 
   /// Returns the missing ranks, for example "rank 1 on b, rank 2 on c", once after the limit has

@@ -1,4 +1,4 @@
-// Lists of CPU numbers as Linux writes them: "0-3,8,10-11".
+// Lists of CPU numbers in the format of Linux: "0-3,8,10-11".
 #pragma once
 
 #include <string>

@@ -20,7 +20,7 @@ CpuList to_list(hwloc_const_bitmap_t set) {
   CpuList cpus;
   for (int cpu = hwloc_bitmap_first(set); cpu >= 0; cpu = hwloc_bitmap_next(set, cpu)) {
     cpus.push_back(cpu);
-    if (hwloc_bitmap_weight(set) < 0) break;  // an infinite set has no last number
+    if (hwloc_bitmap_weight(set) < 0) break;  // an infinite set has no last element
   }
   return cpus;
 }

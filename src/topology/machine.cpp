@@ -1,4 +1,4 @@
-// Functions that compute from a Machine. The readers are in hwloc.cpp and no_hwloc.cpp.
+// Functions of a Machine that has been read. The readers are in hwloc.cpp and no_hwloc.cpp.
 #include <sched.h>
 
 #include <algorithm>
@@ -46,7 +46,8 @@ CpuList Machine::cpus() const {
 }
 
 CpuList allowed_cpus() {
-  // The kernel rejects a set that is smaller than its own, so double the size until it fits.
+  // The kernel rejects a set that is smaller than its own, so double the size until the call
+  // succeeds.
   for (int limit = 1024; limit <= 1 << 20; limit *= 2) {
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(limit));
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(limit));

@@ -18,8 +18,10 @@ namespace anyaccel::topology {
 struct MemoryAmount {
   static constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
   std::int64_t total = unlimited;
-  std::int64_t available = unlimited;  ///< usable without swapping, including reclaimable caches
-  std::string total_from = {};  ///< for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
+  std::int64_t available =
+      unlimited;  ///< bytes that are usable without swapping, including reclaimable caches
+  std::string total_from =
+      {};  ///< file with the total, for example "/sys/fs/cgroup/job/memory.max"; "" if unlimited
   std::string available_from = {};
 
   /// Replaces each amount with that of `other` if that is smaller.

@@ -12,7 +12,7 @@ struct BuildIdentity {
   std::string anyaccel;      ///< AnyAccel's version
   std::string libtorch;      ///< LibTorch's version
   std::string compiler_abi;  ///< ANYACCEL_COMPILER_ABI
-  std::string sanitizer;     ///< "none", "address", "thread" or "memory"
+  std::string sanitizer;     ///< name of the sanitizer: "none", "address", "thread" or "memory"
 };
 
 /// Returns the identity of this library. Thread-safe.

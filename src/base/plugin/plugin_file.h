@@ -40,7 +40,7 @@ struct PluginFile {
   std::string name;     ///< name of the plugin, with which DS_ACCELERATOR selects it
   std::string library;  ///< file name of the library, in the text file's folder
   BuildIdentity build;
-  std::vector<PluginLine> rest;  ///< traits and probe, not yet parsed
+  std::vector<PluginLine> rest;  ///< lines with traits and probe, which are not parsed yet
 };
 
 struct PluginTraits {

@@ -32,9 +32,9 @@ struct PluginFolder {
 /// (set-user-ID).
 ANYACCEL_API std::vector<PluginFolder> plugin_search_path();
 
-/// Inspects all plugins in these folders, in order, sorted by name within a folder. Rejects
-/// relative folders, and folders, text files and libraries that are not trusted
-/// (base/trusted_path.h). Never throws.
+/// Inspects all plugins in these folders. The result has the order of the folders and is sorted by
+/// name within a folder. Rejects relative folders, and folders, text files and libraries that are
+/// not trusted (base/trusted_path.h). Never throws.
 ANYACCEL_API std::vector<FoundPlugin> find_plugins(
     const std::vector<PluginFolder>& folders) noexcept;
 

@@ -1,4 +1,4 @@
-// oneCCL communicators by name.
+// oneCCL communicators, identified by name.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -76,7 +76,8 @@ void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count,
   const auto most = chunk_ / width;
   for (std::size_t start = 0; start < count; start += most) {
     const auto here = std::min(most, count - start);
-    const auto part = pieces(pieces(here, ranks) * width, 64) * 64 / width;  // whole cache lines
+    const auto part =
+        pieces(pieces(here, ranks) * width, 64) * 64 / width;  // a multiple of a cache line
     const auto begin_of = [&](std::size_t rank) { return std::min(rank * part, here); };
     const auto bytes_of = [&](std::size_t rank) {
       return (begin_of(rank + 1) - begin_of(rank)) * width;

@@ -1,4 +1,4 @@
-// Waiting, posting and error handling. The collectives are in collectives.cpp.
+// Waiting, posting and error handling of Communicator. The collectives are in collectives.cpp.
 #include "comm/shm/communicator.h"
 
 #include <pthread.h>
@@ -216,7 +216,8 @@ void Communicator::wait_slowly(int rank, std::uint32_t round) {
       failed_ = true;
       tell();
     }
-    // A rank that has left may have posted everything that the others need.
+    // A rank that has left may already have posted everything that the others need, so also check
+    // the round.
     if (place(rank).state.load(std::memory_order_acquire) == Place::kGone &&
         after(round, word.get()))
       fail(kLeft, rank);

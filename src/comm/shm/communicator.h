@@ -1,4 +1,4 @@
-// Collectives over shared memory, on plain pointers. Does not use torch.
+// Collectives over shared memory with plain pointers. Does not use torch.
 #pragma once
 
 #include <atomic>
@@ -118,7 +118,7 @@ class Communicator {
   int size_;
   std::size_t chunk_;
   std::chrono::nanoseconds timeout_;
-  std::chrono::nanoseconds spin_{0};  // chosen at the first long wait, when all ranks have joined
+  std::chrono::nanoseconds spin_{0};  // set at the first long wait, when all ranks have joined
   Shared* shared_;
   char* slots_;
   std::uint32_t round_ = 0;

@@ -13,7 +13,8 @@ namespace anyaccel::ops::shm {
 
 namespace {
 
-constexpr std::size_t kChunk = std::size_t{128} * 1024;  // several chunks fit in a core's L2 cache
+constexpr std::size_t kChunk =
+    std::size_t{128} * 1024;  // several chunks of this size fit in a core's L2 cache
 constexpr const char* kYes = "yes";
 
 std::string cut(std::string text) {

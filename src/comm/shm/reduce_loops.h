@@ -34,7 +34,7 @@ struct Product {
 struct Min {
   template <class T>
   static constexpr T of(T a, T b) {
-    return ((b < a) | (b != b)) ? b : a;  // true for NaN
+    return ((b < a) | (b != b)) ? b : a;  // b != b is true for NaN
   }
 };
 struct Max {

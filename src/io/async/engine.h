@@ -21,9 +21,10 @@ namespace anyaccel::ops::aio {
 
 struct Options {
   std::int64_t block_bytes = 1 << 20;
-  unsigned queue_depth = 128;  ///< in-flight blocks per worker
+  unsigned queue_depth = 128;  ///< number of in-flight blocks per worker
   bool single_submit = false;  ///< whether to make one system call per block
-  /// Start new blocks whenever one completes; otherwise only when all started blocks are done.
+  /// Start a new block whenever one completes. If false, start new blocks only when all earlier
+  /// ones are complete.
   bool overlap_events = false;
   int workers = 1;         ///< number of threads that work on one request
   std::string queue = {};  ///< see choose_queue()
@@ -58,7 +59,7 @@ class Request {
   bool write() const noexcept { return job_.write; }
   /// After done(): releases the memory. Thread-safe.
   void release() noexcept;
-  /// Linked list used by release_later().
+  /// Sets the next request in the linked list of release_later().
   void set_next(std::shared_ptr<Request> next) noexcept { next_ = std::move(next); }
   std::shared_ptr<Request> take_next() noexcept { return std::move(next_); }
 

@@ -20,8 +20,8 @@ class File {
  public:
   /// Opens a file. For writing, creates it if it does not exist (mode 0600) and never truncates it.
   /// Uses O_DIRECT if the file system supports it. Throws `not_found` or `io`, and
-  /// `invalid_argument` if the path is neither a file nor a disk (a pipe, a terminal); never blocks
-  /// on another process.
+  /// `invalid_argument` if the path is neither a file nor a disk but, for example, a pipe or a
+  /// terminal. Never waits for another process.
   static std::unique_ptr<File> open(const std::string& path, bool write);
   /// Opens the file of a descriptor that the caller continues to own. Uses direct I/O if the
   /// descriptor does. Throws `invalid_argument` if it is not open for writing or not seekable.
@@ -42,7 +42,7 @@ class File {
   std::int64_t unit() const noexcept { return direct() ? unit_ : 1; }
   /// The memory alignment that direct transfers require.
   std::uint64_t memory_alignment() const noexcept { return memory_alignment_; }
-  /// Null unless the file is open for writing.
+  /// Returns null unless the file is open for writing.
   WriteConflicts* write_conflicts() const noexcept { return write_conflicts_.get(); }
   std::int64_t size() const;
   /// Reserves disk space if a write extends the file, so that a full disk is detected early and

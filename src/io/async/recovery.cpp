@@ -77,7 +77,8 @@ void Worker::recover() noexcept {
 }
 
 void Worker::lose() noexcept {
-  static std::atomic<Lost*> all{nullptr};  // keeps the memory reachable for leak checkers
+  static std::atomic<Lost*> all{
+      nullptr};  // keeps the memory reachable, so that leak checkers do not report it
   auto* lost = lost_.release();
   lost->next = all.load();
   while (!all.compare_exchange_weak(lost->next, lost)) {

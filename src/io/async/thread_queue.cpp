@@ -1,4 +1,5 @@
-// Blocking reads and writes on threads; works on every system and with every file.
+// A queue that uses blocking reads and writes on threads. It works on every system and with every
+// file.
 #include <unistd.h>
 
 #include <algorithm>

@@ -91,7 +91,7 @@ class Worker {
   std::condition_variable work_;
   Slices new_;
   bool stopping_ = false;
-  // Used only by this thread:
+  // The members below are used only by this thread.
   Slices slices_;
   std::vector<Block> blocks_;
   std::vector<Block*> free_;

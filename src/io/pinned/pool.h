@@ -24,7 +24,7 @@ class System {
   virtual int bind(void* address, std::size_t bytes, int node) noexcept;
   virtual int node_count() const noexcept;
   virtual int current_node() const noexcept;          ///< NUMA node on which this thread runs
-  virtual std::uint64_t lock_limit() const noexcept;  ///< RLIMIT_MEMLOCK
+  virtual std::uint64_t lock_limit() const noexcept;  ///< value of RLIMIT_MEMLOCK
 };
 
 /// Sizes are in bytes. The other members are numbers of calls since the pool was created.
