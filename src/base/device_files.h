@@ -23,7 +23,7 @@ struct DeviceFiles {
   const char* folder;  ///< relative to the root, for example "dev"
   const char* prefix;  ///< name of an entry without the device number at its end
   const char* attribute =
-      nullptr;  ///< file below the device that identifies the vendor, for example "device/vendor"
+      nullptr;  ///< file in the device's folder that names the vendor, for example "device/vendor"
   const char* attribute_value =
       nullptr;  ///< content of `attribute` for this vendor, for example "0x8086"
   const char* visible =

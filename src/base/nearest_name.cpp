@@ -43,7 +43,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> known) {
   const auto asked = comparable(word);
-  // A single letter is equally close to all others.
+  // Any one-letter name is a single edit away, so a suggestion would be arbitrary.
   if (asked.size() < 2 || asked.size() > kLongestName) return {};
   std::string_view nearest;
   std::size_t least = (asked.size() < 4 ? 1 : std::max<std::size_t>(2, asked.size() / 3)) + 1;

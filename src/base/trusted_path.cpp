@@ -78,8 +78,8 @@ std::set<uid_t> find_trusted_users() {
   if (::dladdr(reinterpret_cast<void*>(&trust_problem), &info) != 0 && info.dli_fname != nullptr)
     own = fs::canonical(info.dli_fname, error);
   struct stat about {};
-  // Include the root folder's owner even if the library is unknown: in a user namespace, it may
-  // have any user id.
+  // Include the root folder's owner even if the library is unknown: in a user namespace, the root
+  // folder may belong to any user id.
   for (auto path = own.empty() ? fs::path("/") : own;; path = path.parent_path()) {
     if (::stat(path.c_str(), &about) == 0) out.insert(about.st_uid);
     if (path == path.parent_path()) return out;
@@ -97,8 +97,8 @@ std::string foreign_owner(const fs::path& path, uid_t owner, const char* what) {
          " of your own, or change its owner (chown)";
 }
 
-/// Returns the problem with one file or folder, or an empty string. `last` means that it is the end
-/// of the path, so its content is used.
+/// Returns the problem with one file or folder, or an empty string. `last` marks the last component
+/// of the path, whose content is used.
 std::string component_problem(const fs::path& path, const struct stat& about, bool last) {
   const bool folder = S_ISDIR(about.st_mode);
   if (!is_trusted_user(about.st_uid))
@@ -141,7 +141,7 @@ std::string walk(const fs::path& path, TrustedKind kind) {
       for (const auto& part : target.relative_path())
         if (!part.empty()) place = std::next(left.insert(place, part));
       at = target.is_absolute() ? fs::path("/") : at.parent_path();
-      // A relative target starts at a folder that has already been checked, so skip the check. The
+      // A relative target starts in a folder that has already been checked, so skip the check. The
       // target may have no components at all.
       if (target.is_absolute()) continue;
     } else {

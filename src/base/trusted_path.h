@@ -12,8 +12,8 @@ namespace anyaccel {
 enum class TrustedKind {
   file,
   folder,
-  future_folder  ///< a folder that may not exist yet; the existing part of its path is checked like
-                 ///< parent folders
+  /// A folder that may not exist yet. The existing part of its path is checked like parent folders.
+  future_folder
 };
 
 /// Returns why code must not be loaded from `path`, naming the file or folder that causes the

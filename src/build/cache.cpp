@@ -64,7 +64,8 @@ void flush(const fs::path& path, const fs::path& cache) {
   if (failed != 0 && failed != EINVAL && failed != EROFS) fail(cache, "cannot be written", failed);
 }
 
-/// Minimum age of an unused entry before it is removed from a cache that other machines may use.
+/// Time since the last use after which an entry may be removed from a cache that other machines may
+/// use.
 constexpr std::chrono::hours kOthersKeep{30 * 24};
 
 std::int64_t since_1970(std::chrono::system_clock::time_point time) {
@@ -286,7 +287,8 @@ int Cache::evict(std::int64_t limit, const std::string& keep) const noexcept try
     // If there is no owner file after an hour, the builder was killed before it took the lock.
     const bool ownerless =
         !fs::exists(item.path() / kOwner, ignored) && age > std::chrono::hours(1);
-    // On a shared file system, locks held by other machines may be invisible. No build takes a day.
+    // On a shared file system, locks held by other machines may be invisible. Wait for a day, which
+    // is longer than any build takes.
     const bool left = name.starts_with(kPrivate) && (!shared || age > std::chrono::hours(24)) &&
                       (ownerless || FileLock::try_exclusive(item.path() / kOwner));
     const bool old = name.starts_with(kAside) && (!shared || age > kOthersKeep);

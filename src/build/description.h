@@ -41,15 +41,15 @@ struct ANYACCEL_API Description {
   std::vector<std::string> links;     ///< library names without lib and .so
   std::vector<std::string> flags;     ///< compiler flags for all sources
   std::vector<std::string> includes;  ///< include folders, relative to the op's folder
-  std::string kernel_path;  ///< folder of the sources, relative to the op's folder; empty means the
-                            ///< op's folder
-  std::string prefix_variable;  ///< environment variable with a prefix that contains include/ and
-                                ///< lib/, such as CCL_ROOT
+  /// Folder of the sources, relative to the op's folder; empty means the op's folder.
+  std::string kernel_path;
+  /// Environment variable with a prefix that contains include/ and lib/, such as CCL_ROOT.
+  std::string prefix_variable;
   std::vector<std::string> prefixes;  ///< absolute default prefixes of the vendor
   std::string compiler;               ///< name or path; empty means CXX or the system's compiler
-  std::string python;  ///< absolute folder of Python's headers; if set, the library is a Python
-                       ///< extension module
-  bool torch = true;   ///< whether the op uses LibTorch's headers and libraries
+  /// Absolute folder of Python's headers. If set, the library is a Python extension module.
+  std::string python;
+  bool torch = true;  ///< whether the op uses LibTorch's headers and libraries
 
   bool serves(std::string_view backend) const;
   /// Like serves(), but a `*` does not count.

@@ -33,7 +33,8 @@ bool is_library(const fs::path& path) {
   return path.filename().string().find(".so") != std::string::npos;
 }
 
-/// Returns size and time, without a digest; nullopt if the file does not exist.
+/// Returns the file's size and modification time, without a digest; nullopt if the file does not
+/// exist.
 std::optional<ExternalFile> look_at(const fs::path& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;

@@ -35,7 +35,7 @@ struct Key {
 /// `invalid_argument` for invalid values and for "native", because the user's other machines may
 /// share the cache.
 Target target_from_environment();
-/// Check values of these variables. Both throw like target_from_environment().
+/// Parse the values of these variables. Both functions throw like target_from_environment().
 ANYACCEL_API std::vector<std::string> parse_cuda_archs(const std::string& text);
 ANYACCEL_API std::string checked_arch(const std::string& text);
 

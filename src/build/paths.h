@@ -12,8 +12,9 @@
 namespace anyaccel::build {
 
 struct Paths {
-  std::filesystem::path ops;  ///< descriptions and sources of ops, one folder per op; kernels/, io/
-                              ///< and comm/ are next to it
+  /// Descriptions and sources of ops, one folder per op. The folders kernels/, io/ and comm/ are
+  /// next to it.
+  std::filesystem::path ops;
   std::vector<std::filesystem::path>
       includes;  ///< search path for AnyAccel's headers and for headers of the ops' sources
   std::vector<std::filesystem::path>

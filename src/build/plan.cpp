@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// nvcc starts the host compiler through a shell, which would run commands in folder names.
+/// nvcc starts the host compiler through a shell, which would execute commands in folder names.
 void require_safe_for_nvcc(const std::vector<std::string>& command) {
   for (const auto& word : command)
     if (!is_safe_for_nvcc(word))

@@ -35,9 +35,9 @@ constexpr const char* kShell = "/bin/sh";
 /// Shell script that kills its process group when its input ends. Only this process holds the other
 /// end of the pipe.
 constexpr const char* kGuard = "read _; kill -s KILL 0";
-/// Shell script that runs the program and reports its status on descriptor 3. Exits if this process
-/// has already ended, that is, if the parent has changed. A parent of 0 is outside the PID
-/// namespace.
+/// Shell script that runs the program and reports its status on descriptor 3. Exits if the parent
+/// has changed, because this process has then already ended. A parent id of 0 means that the parent
+/// is outside the PID namespace.
 constexpr const char* kRunner =
     "case $PPID in \"$1\"|0) ;; *) exit 125;; esac; shift; \"$@\" 3>&-; echo $? >&3";
 

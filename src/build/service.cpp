@@ -49,7 +49,7 @@ Tools find_tools(const Op& op, const Settings& settings) {
   auto wanted = settings.compiler;
   if (wanted.empty()) {
     wanted = op.description.compiler;
-    // The compiler may be part of the op's folder.
+    // The compiler may be located in the op's folder.
     if (wanted.find('/') != std::string::npos && fs::path(wanted).is_relative())
       wanted = (op.folder() / wanted).string();
   }

@@ -15,13 +15,14 @@ struct Settings {
   Paths paths;
   std::filesystem::path torch_prefix;
   Target target;
-  std::string compiler;  ///< overrides the compiler in the description; empty: that one, CXX, or
-                         ///< the system's compiler
+  /// Overrides the compiler in the description. If empty, the build uses that compiler, else CXX,
+  /// else the system's compiler.
+  std::string compiler;
   std::filesystem::path cache;
   bool verbose = false;
   bool force =
       false;  ///< build even if a library exists; the result takes precedence over prebuilt ones
-  bool fatal_warnings = false;  ///< for AnyAccel's own build
+  bool fatal_warnings = false;  ///< treat compiler output as a failure, for AnyAccel's own build
   bool prebuilt = true;         ///< whether to look for prebuilt libraries
   bool compile_only =
       false;  ///< build for another machine; allows CUDA ops even if this LibTorch has no CUDA

@@ -26,8 +26,8 @@ std::string find_nvcc();
 /// Throws `unavailable` if the compiler does not run.
 std::string compiler_identity(const std::string& path, const std::filesystem::path& memo_folder);
 
-/// Returns the environment for compilers: the variables of this process with which programs and
-/// files are found, but none that change the compiler's behavior.
+/// Returns the environment for compilers: the variables of this process that determine which
+/// programs and files are found, without those that change the compiler's behavior.
 std::vector<std::string> build_environment();
 /// Returns the variables that determine which headers and libraries are found, as NAME=value. They
 /// are part of the key.

@@ -316,7 +316,7 @@ StagedBackend::WorkPtr StagedBackend::alltoall(Tensors& outputs, Tensors& inputs
   auto op = operation("all_to_all", OpType::ALLTOALL);
   check_lists(op.name, {outputs}, {at::Tensor()});
   check_lists(op.name, {inputs}, {at::Tensor()});
-  // Exchange bytes once: every rank concatenates what it sends to the others.
+  // Use a single exchange of bytes: every rank concatenates what it sends to the others.
   auto packed = std::make_shared<std::pair<at::Tensor, at::Tensor>>();
   auto to = std::make_shared<std::vector<int64_t>>();
   auto from = std::make_shared<std::vector<int64_t>>();

@@ -5,7 +5,7 @@
 
 namespace anyaccel::comm {
 
-/// The CPU's communication_backend_name() if it is not "ccl". The staging backend implements it.
+/// Name of the backend that stages tensors through host memory and runs collectives with gloo.
 inline constexpr const char* kGloo = "gloo";
 
 /// True if register_backend() was called for the name. Thread-safe.

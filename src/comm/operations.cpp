@@ -6,7 +6,8 @@
 #include "anyaccel/error.h"
 #include "comm/process_group.h"
 
-// Ignore deprecation: LibTorch 2.13 renamed some functions, but 2.11 does not have the new names.
+// Ignore deprecation warnings: LibTorch 2.13 renamed some functions, but 2.11 does not have the new
+// names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace anyaccel::comm {

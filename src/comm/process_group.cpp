@@ -67,7 +67,7 @@ std::string ProcessGroup::Impl::own_obstacle() const {
 }
 
 /// Returns why the group cannot use shared memory; empty if it can. All ranks get the same answer,
-/// that of the first rank with an obstacle, because they must all use the same path.
+/// the reason of the first rank that cannot use it, because they must all use the same path.
 std::string ProcessGroup::Impl::obstacle() {
   if (size == 1) return "the group has only one rank";
   const auto key = [](int of) { return "shared memory/" + std::to_string(of); };

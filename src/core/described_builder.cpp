@@ -80,8 +80,8 @@ class OpenOps {
                              found.held.library.string());
     auto reason = try_open(found);
     if (!reason.empty() && found.origin != build::Origin::built) {
-      // The library is complete but was built for another machine, where the C library or a library
-      // that it links differs.
+      // The library is complete but was built for another machine, whose C library or other shared
+      // libraries differ from those of this machine.
       log(LogLevel::warning, op.description.name + " is rebuilt: " + found.held.library.string() +
                                  " cannot be opened: " + reason);
       settings.force = true;

@@ -1,4 +1,4 @@
-// Opens one plugin's library, checks its descriptor and lets it register.
+// Opens one plugin's library, checks its descriptor and lets the plugin register its backend.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,7 @@
 
 // A trial uses two processes. The worker runs the library. Its parent, the keeper, is a subreaper:
 // all processes that the worker starts remain descendants of the keeper, whatever their session,
-// and the keeper ends them when it ends.
+// and the keeper kills them before it exits.
 
 namespace anyaccel {
 
@@ -69,9 +69,10 @@ struct Pipe {
 struct Pipes {
   Pipe output;   ///< output of the worker and its children
   Pipe verdict;  ///< written by the worker: stages, then kDone, or kRefused and the reason
-  Pipe report;   ///< written by the keeper: the worker's exit status, after all its processes have
-                 ///< ended
-  Pipe life;     ///< closing it makes the keeper kill everything
+  /// Written by the keeper after all of the worker's processes have ended: the worker's exit
+  /// status.
+  Pipe report;
+  Pipe life;  ///< closing it makes the keeper kill everything
 };
 
 void send(int pipe, std::string_view text) {

@@ -54,9 +54,9 @@ Plugins& state() {
 /// Logs a warning about a broken plugin, unless the user names an accelerator.
 void warn(const Known& plugin, const std::string& why) {
   const auto named = env("DS_ACCELERATOR");
-  if (named)
-    return;  // if it names this plugin, the error reports the reason; otherwise the plugin is not
-             // needed
+  // If the variable names this plugin, the error reports the reason. Otherwise the plugin is not
+  // needed.
+  if (named) return;
   log_once(LogLevel::warning, plugin.found.file.string(),
            "the plugin " + plugin.found.file.string() + " is skipped: " + why);
 }

@@ -42,8 +42,8 @@ void register_built_once() {
 }
 
 struct Finders {
-  std::recursive_mutex mutex;  // recursive, because a finder may query the registry; other threads
-                               // wait for the finders
+  // Recursive, because a finder may query the registry. Other threads wait for the finders.
+  std::recursive_mutex mutex;
   std::atomic<bool> any{false};
   std::vector<std::function<void()>> waiting;
 };

@@ -14,9 +14,10 @@ struct JobAccelerator {
   sdk::Traits traits;
   bool on_cores =
       false;  ///< whether ranks compute on the host's cores; the devices are then NUMA nodes
-  std::optional<int> devices;  ///< number of devices of this host; empty if only torch can count
-                               ///< them, or if they are parts of the host
-  std::string reason;          ///< one sentence that explains the selection
+  /// Number of devices of this host. Empty if only torch can count them, or if ranks compute on the
+  /// host's cores.
+  std::optional<int> devices;
+  std::string reason;  ///< one sentence that explains the selection
 };
 
 /// Returns the accelerator `named` or, if empty, the first one in the registry's order that has

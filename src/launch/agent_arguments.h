@@ -1,5 +1,5 @@
-// The arguments and variables that the launcher passes to agents, that is, to launchers on other
-// hosts or of one rank. They are the same for every runner.
+// The arguments and variables that the launcher passes to agents. An agent is a launcher that runs
+// on another host or starts a single rank. The arguments are the same for every runner.
 #pragma once
 
 #include <string>

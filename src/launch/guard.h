@@ -27,11 +27,13 @@ struct RankDescriptors {
 struct GuardMessage {
   enum Kind : int {
     not_started,  ///< `rank` could not be forked, and `status` is errno; the job ends
-    failed,       ///< `rank` was the first to end with a status other than 0, while the job was not
-                  ///< being ended; `status` is from waitpid()
-    left_behind,  ///< all ranks succeeded, but `status` processes that they started were still
-                  ///< running and were ended
-    finished,     ///< all processes have ended, except `status` processes that cannot be killed
+    /// `rank` was the first to end with a status other than 0, while the job was not being ended;
+    /// `status` is from waitpid().
+    failed,
+    /// All ranks succeeded, but `status` processes that they started were still running and were
+    /// ended.
+    left_behind,
+    finished,  ///< all processes have ended, except `status` processes that cannot be killed
   };
   Kind kind;
   int rank = -1;  ///< index into Job::ranks

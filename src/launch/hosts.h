@@ -45,9 +45,10 @@ std::vector<Host> first_hosts(std::vector<Host> hosts, int count);
 
 /// What to do if a host has fewer slots than requested.
 enum class FewerSlots {
-  fail,                        ///< throw, because slots are devices
-  fail_unless_oversubscribed,  ///< throw, naming --oversubscribe: the slots in a host file limit
-                               ///< the ranks that compute on cores
+  fail,  ///< throw, because slots are devices
+  /// Throw and suggest --oversubscribe, because the slots in a host file limit the number of ranks
+  /// that compute on cores.
+  fail_unless_oversubscribed,
   add,  ///< add slot numbers, because ranks that compute on cores can share them
 };
 

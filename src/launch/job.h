@@ -36,14 +36,17 @@ struct Job {
   std::vector<JobRank>
       ranks;  ///< ranks of this host; if other hosts are used, the processes that connect to them
   RankInput input = RankInput::launcher;
-  int silence = 0;  ///< for `held`: seconds without data after which the reader assumes that this
-                    ///< process is gone; heartbeats are sent more often
-  bool own_group = false;  ///< whether to keep ranks out of the launcher's process group, so that
-                           ///< they do not receive its signals, such as a terminal's Ctrl-C
-  std::string last_words;  ///< text that the guard writes to standard error if the launcher dies
-                           ///< before ending the job
-  int end_signal = 0;      ///< if not 0, the only rank is an MPI or Slurm launcher, and this signal
-                           ///< makes its processes end their ranks
+  /// For `held`: number of seconds without data after which the reader assumes that this process is
+  /// gone. Heartbeats are sent more often.
+  int silence = 0;
+  /// Whether to keep ranks out of the launcher's process group, so that they do not receive its
+  /// signals, such as a terminal's Ctrl-C.
+  bool own_group = false;
+  /// Text that the guard writes to standard error if the launcher dies before ending the job.
+  std::string last_words;
+  /// If not 0, the only rank is an MPI or Slurm launcher, and this signal makes its processes end
+  /// their ranks.
+  int end_signal = 0;
   /// For an MPI launcher: give up if ranks are missing and none has started for this many seconds;
   /// 0 means to wait forever.
   int start_limit = 0;
@@ -76,7 +79,7 @@ struct JobInput {
   bool own_slots =
       false;  ///< slots do not come from a host file, but have the names of this host's devices
   std::vector<std::string> set_variables =
-      {};  ///< those variables_that_matter() that are set in the launcher's environment
+      {};  ///< the variables in variables_that_matter() that are set in the launcher's environment
 };
 
 /// Returns the names of variables that affect the plan of a job, such as OMP_NUM_THREADS.

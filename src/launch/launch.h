@@ -9,8 +9,9 @@
 namespace anyaccel::launch {
 
 struct Launch {
-  Job job;  ///< the ranks of this host; if other hosts are used, one client per host instead, or
-            ///< all ranks with --dry_run
+  /// The ranks of this host. If other hosts are used: one client per host, or all ranks with
+  /// --dry_run.
+  Job job;
   bool remote = false;  ///< whether other hosts are used
   bool agents =
       false;  ///< whether the job's processes start agents, which start ranks and report on them

@@ -23,11 +23,13 @@ class LineInterleaver {
   static constexpr std::size_t kLongest = 1 << 20;
 
   enum class Mode {
-    as_written,   ///< write the beginning of a line immediately
-    whole_lines,  ///< hold the beginning of a line until the line ends, for at most kPatience; for
-                  ///< output that another program forwards
-    line_ends,  ///< expect whole lines, ended by "\n" or "\r"; after "\r", another writer starts a
-                ///< new line
+    as_written,  ///< write the beginning of a line immediately
+    /// Hold the beginning of a line until the line ends, for at most kPatience. Meant for output
+    /// that another program forwards.
+    whole_lines,
+    /// Expect whole lines, ended by "\n" or "\r". If another writer follows after a "\r", insert a
+    /// newline.
+    line_ends,
   };
   LineInterleaver(std::size_t writers, Mode mode) : writers_(writers), mode_(mode) {}
 

@@ -68,15 +68,16 @@ struct Options {
   std::optional<std::string> topology_file;
 
   // Internal: options that a launcher passes to its agents on other hosts.
-  std::string world;   ///< hosts and slots in the format of a filter; replaces the host file
-  bool agent = false;  ///< the end of standard input ends the job, and failures are reported to the
-                       ///< launcher immediately
-  int silence = 0;  ///< for an agent: seconds without a heartbeat after which it assumes that the
-                    ///< launcher is gone; 0 means no limit
+  std::string world;  ///< hosts and slots in the format of a filter; replaces the host file
+  /// The end of standard input ends the job, and failures are reported to the launcher immediately.
+  bool agent = false;
+  /// For an agent: number of seconds without a heartbeat after which it assumes that the launcher
+  /// is gone; 0 means no limit.
+  int silence = 0;
 
   // Internal: options of a rank agent, see rank_agent.h.
   std::optional<Runner>
-      rank_agent;  ///< runner that started the agent; the program may then be missing
+      rank_agent;  ///< runner that started the agent; the command line may then lack a program
   std::optional<int> local_rank;
   std::string folder;       ///< working directory
   Variables variables;      ///< variables that the launcher passes on

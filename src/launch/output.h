@@ -19,14 +19,16 @@ namespace anyaccel::launch {
 struct OutputSettings {
   bool prefix = false;  ///< whether each line begins with "[rank N] "
   std::optional<std::string>
-      log_folder;        ///< if set, one file per rank and no output on the terminal
-  bool reports = false;  ///< standard error may contain reports of launchers on other hosts, which
-                         ///< must be filtered out
-  bool pipes = false;    ///< standard output also passes through the launcher, so that lines of
-                         ///< several ranks stay intact
-  bool lines = false;    ///< with `pipes`: forward only whole lines
-  bool end_lines = false;  ///< with `pipes`: hold the beginning of a line until its end arrives or
-                           ///< kPatience has passed
+      log_folder;  ///< if set, one file per rank and no output on the terminal
+  /// Whether standard error may contain reports of launchers on other hosts, which must be filtered
+  /// out.
+  bool reports = false;
+  /// Whether standard output also passes through the launcher, so that lines of several ranks stay
+  /// intact.
+  bool pipes = false;
+  bool lines = false;  ///< with `pipes`: forward only whole lines
+  /// With `pipes`: hold the beginning of a line until its end arrives or kPatience has passed.
+  bool end_lines = false;
 };
 
 /// A line in an agent's standard error that is meant for the launcher.
@@ -127,9 +129,8 @@ class Outputs {
 
   std::vector<RankDescriptors> descriptors_;
   std::vector<std::unique_ptr<Stream>> streams_;
-  std::vector<std::unique_ptr<Destination>>
-      destinations_;  ///< destinations of standard error and output; one entry if both are the same
-                      ///< file
+  /// Standard error and standard output; only one entry if both are the same file.
+  std::vector<std::unique_ptr<Destination>> destinations_;
   std::vector<std::string> tails_;
   std::vector<std::string> log_files_;
   std::optional<Report> report_;

@@ -1,5 +1,5 @@
-// Distributes cores to ranks. Pure functions of numbers, so that tests can cover any machine.
-// Internal to src/launch.
+// Distributes cores to ranks. All functions are pure, so that tests can cover any machine. Internal
+// to src/launch.
 #pragma once
 
 #include <cstddef>

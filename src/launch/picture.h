@@ -18,8 +18,9 @@ struct Box {
   int x = 0, y = 0, width = 0, height = 0;
   Colour fill = 0xffffff;
   Colour border = 0x000000;
-  std::string kind;  ///< class in SVG: "machine", "package", "node", "memory", "core", "pu"
-                     ///< (hwloc's term for a hardware thread) or "rank"
+  /// Class in SVG: "machine", "package", "node", "memory", "core", "pu" (hwloc's term for a
+  /// hardware thread) or "rank".
+  std::string kind;
 };
 
 /// A line of text; `y` is its baseline.

@@ -14,10 +14,10 @@ namespace anyaccel::launch {
 
 /// How strictly a rank's memory is kept on its nodes.
 enum class MemoryPolicy {
-  none,       ///< the system's default: the rank's memory nodes are unknown, or nothing is bound
-  bind,       ///< use only these nodes
-  preferred,  ///< try these nodes first; for small high-bandwidth memory next to the DRAM (flat
-              ///< mode)
+  none,  ///< the system's default: the rank's memory nodes are unknown, or nothing is bound
+  bind,  ///< use only these nodes
+  /// Try these nodes first. Used for small high-bandwidth memory next to the DRAM (flat mode).
+  preferred,
 };
 
 /// Returns a stable lower-case name. Never null.
@@ -57,17 +57,19 @@ struct RankPlan {
   std::vector<int>
       memory_nodes;  ///< the operating system's numbers, ascending; empty with MemoryPolicy::none
   MemoryPolicy policy = MemoryPolicy::none;
-  int threads = 0;                  ///< value of OMP_NUM_THREADS; at least 1
-  topology::CpuList reserved = {};  ///< the part of HostPlan::reserved on the rank's NUMA nodes;
-                                    ///< all of it if several ranks use a core
+  int threads = 0;  ///< value of OMP_NUM_THREADS; at least 1
+  /// The CPUs in HostPlan::reserved that were taken from this rank; all of them if several ranks
+  /// use a core.
+  topology::CpuList reserved = {};
 };
 
 /// The plan of all ranks of one host.
 struct HostPlan {
   std::vector<RankPlan> ranks;
-  topology::CpuList reserved;      ///< CPUs of the reserved cores
-  std::vector<std::string> notes;  ///< explanations, one sentence each, of idle hardware threads,
-                                   ///< uneven numbers of cores, ...
+  topology::CpuList reserved;  ///< CPUs of the reserved cores
+  /// Explanations, one sentence each, for example of idle hardware threads or uneven numbers of
+  /// cores.
+  std::vector<std::string> notes;
   std::vector<std::string> warnings =
       {};  ///< slowdowns that the user did not request, one sentence each
 };

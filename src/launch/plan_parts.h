@@ -1,4 +1,4 @@
-// Parts of plan.cpp. Internal to src/launch.
+// Helpers for plan.cpp. Internal to src/launch.
 #pragma once
 
 #include <set>
@@ -27,9 +27,9 @@ std::set<int> nodes_of(const Cores& cores, const CoreIndices& share);
 /// Returns a count with its noun: "1 core", "2 cores".
 std::string count_of(std::size_t count, const char* noun);
 
-/// Takes `count` cores, always from the rank with the most cores, and there the last core on the
-/// node that has most of them. Never takes a rank's last core. Returns the cores taken from each
-/// rank.
+/// Takes `count` cores, one at a time. Each one is taken from the rank with the most cores; it is
+/// the last core on the node where this rank has the most cores. Never takes a rank's last core.
+/// Returns the cores taken from each rank.
 std::vector<CoreIndices> take_reserved(const Cores& cores, std::vector<CoreIndices>& shares,
                                        int count);
 

@@ -23,8 +23,8 @@ namespace {
 
 /// Seconds between a signal and the exit of this process if its output is blocked.
 constexpr unsigned kStuckOutput = 10;
-/// Like kStuckOutput, but after the launcher was silent for too long. By then, all ranks have
-/// ended.
+/// Like kStuckOutput, but used when the launcher has been silent for too long. All ranks end within
+/// this time.
 constexpr unsigned kStuckAfterSilence = 5;
 /// ssh's exit code if it cannot connect or loses the connection.
 constexpr int kNoConnection = 255;
@@ -319,7 +319,7 @@ int run_job(const Job& job, const RunSettings& settings) {
   }
   if (!failure && (cut_off || silent != 0)) return 128 + SIGTERM;
   if (!failure && settings.agent && outputs.failed()) {
-    // Ranks on other hosts continue, so this agent does not fail.
+    // If output cannot be written, ranks on other hosts continue, so this agent does not fail.
     say({-1, 1});
     return 0;
   }

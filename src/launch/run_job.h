@@ -11,14 +11,16 @@ namespace anyaccel::launch {
 
 struct RunSettings {
   OutputSettings output;
-  bool agent = false;     ///< report failures immediately to the launcher that reads standard error
-  int ends_with = -1;     ///< descriptor whose end of file ends the job: standard input or a pidfd
-  bool one_rank = false;  ///< for a rank agent: SIGALRM and SIGQUIT request the end of the rank,
-                          ///< which is then not a failure; SIGUSR1 and SIGUSR2 are forwarded
+  bool agent = false;  ///< report failures immediately to the launcher that reads standard error
+  int ends_with = -1;  ///< descriptor whose end of file ends the job: standard input or a pidfd
+  /// For a rank agent: SIGALRM and SIGQUIT request the end of the rank, which is then not a
+  /// failure; SIGUSR1 and SIGUSR2 are forwarded.
+  bool one_rank = false;
   bool asked_by_end =
-      false;        ///< with `one_rank`: the end of `ends_with` also requests the end of the rank
-  int silence = 0;  ///< for an agent: seconds without data on standard input after which it assumes
-                    ///< that the launcher is gone
+      false;  ///< with `one_rank`: the end of `ends_with` also requests the end of the rank
+  /// For an agent: number of seconds without data on standard input after which it assumes that the
+  /// launcher is gone.
+  int silence = 0;
   bool save_pid = false;  ///< keep the process id in /tmp/<id>.deepspeed while the job runs
 };
 

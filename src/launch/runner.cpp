@@ -140,7 +140,7 @@ Words own_words(Runner runner, const Options& options, const JobInput& input,
     case Runner::slurm: {
       Words out{"--nodes=" + std::to_string(input.hosts.size()), "--ntasks=" + count,
                 "--cpu-bind=none",
-                // Send the input to all nodes, because its end ends the job.
+                // Send the input to all nodes, because the end of the input ends the job.
                 "--input=all", "--export=ALL"};
       // By default, Slurm orders hosts as in its configuration and distributes ranks evenly.
       // Override both.
@@ -199,7 +199,7 @@ Job runner_job(const Options& options, const JobInput& input, const std::string&
                const std::string& runner_program) {
   const auto& one = known(*options.runner);
   // Slurm's daemons forward srun's signals to all processes of a rank. Ranks would get each signal
-  // twice, from Slurm and from the agent, so the end of its input ends Slurm's job.
+  // twice, from Slurm and from the agent, so srun is ended by closing its input.
   const bool by_input = one.runner == Runner::slurm;
   Job job{.input = by_input ? RankInput::held : RankInput::nothing, .own_group = by_input};
   job.end_signal = one.end_signal;

@@ -46,9 +46,9 @@ ANYACCEL_API MemoryAmount control_group_memory(const std::filesystem::path& root
 ANYACCEL_API MemoryAmount usable_memory(const std::vector<int>& os_indices = {},
                                         const std::filesystem::path& root = "/");
 
-/// Returns the operating system's numbers of the nodes whose memory is for the cores of a node: the
-/// node itself, and HBM or memory of unknown kind near it. `node` is an index into `machine.nodes`.
-/// Device memory and CXL memory are not included.
+/// Returns the operating system's numbers of the nodes that provide memory for the cores of a node:
+/// the node itself, and HBM or memory of unknown kind near it. `node` is an index into
+/// `machine.nodes`. Device memory and CXL memory are not included.
 ANYACCEL_API std::vector<int> memory_nodes(const Machine& machine, int node);
 
 }  // namespace anyaccel::topology

@@ -23,7 +23,7 @@ struct PluginProbe {
   std::optional<int> count;     ///< a fixed number of devices, for a backend that needs no hardware
   std::string folder;           ///< relative to the root, for example "dev"; see DeviceFiles
   std::string prefix;           ///< name of an entry without the device number at its end
-  std::string attribute;        ///< optional: a file below the device
+  std::string attribute;        ///< optional: a file in the device's folder
   std::string attribute_value;  ///< content of `attribute`
   std::string visible;          ///< optional: the variable that selects devices
   bool opaque_ids = false;      ///< the variable holds the vendor's own identifiers
@@ -60,7 +60,7 @@ PluginTraits plugin_traits(const PluginFile& file);
 /// `_`; 2 to 32 characters in all.
 ANYACCEL_API bool is_plugin_name(std::string_view name) noexcept;
 
-/// True for names that a plugin must not have: those of AnyAccel's own backends, torch's device
+/// True for names that a plugin must not use: those of AnyAccel's own backends, torch's device
 /// types, and words that mean "no accelerator".
 ANYACCEL_API bool is_reserved_name(std::string_view name) noexcept;
 

@@ -20,10 +20,10 @@
 
 namespace anyaccel::ops::ccl_comm {
 
-/// A oneCCL communicator and the thread that calls it. A call waits forever for a rank that has
-/// died, so the waiting must be given up in another thread. A stuck call then keeps its thread and
-/// everything that it uses. The oneCCL communicator is never destroyed, because its destructor does
-/// not wait until the other ranks have finished with it.
+/// A oneCCL communicator and the thread that calls it. A call to oneCCL waits forever for a rank
+/// that has died, so calls run on a separate thread, which the caller can abandon. A stuck call
+/// keeps its thread and everything that it uses. The oneCCL communicator is never destroyed,
+/// because its destructor does not wait until the other ranks have finished with it.
 class Comm : public std::enable_shared_from_this<Comm> {
  public:
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);

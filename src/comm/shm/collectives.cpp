@@ -66,8 +66,7 @@ void Communicator::reduce_whole(const char* in, char* out, std::size_t count, Ki
   if (chunks > 0) finish(chunks - 1);
 }
 
-/// Each rank reduces its part of a chunk and shows the result to the others, so a chunk takes two
-/// rounds.
+/// Each rank reduces its part of a chunk and publishes the result, so a chunk takes two rounds.
 void Communicator::reduce_in_parts(const char* in, char* out, std::size_t count, Kind kind,
                                    Reduce reduce) {
   const auto width = size_of(kind);

@@ -137,7 +137,8 @@ void Communicator::wait_for(int rank, std::uint32_t round) {
   auto& last = seen_[static_cast<std::size_t>(rank)];
   if (!after(round, last)) return;
   const auto& word = place(rank).posted;
-  // Spin without pauses first: this detects a peer that arrives at the same time 50 ns earlier.
+  // First spin without pause instructions. This detects a peer that arrives at about the same time
+  // 50 ns sooner.
   for (int i = 0; i < 400; ++i) {
     last = word.get();
     if (!after(round, last)) return;

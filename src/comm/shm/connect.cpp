@@ -25,8 +25,9 @@ std::string cut(std::string text) {
 /// A possible location of shared memory. candidates() lists the best one first.
 struct Candidate {
   std::string folder;  // empty for anonymous memory
-  bool named;  // whether the file has a name, for ranks in other containers, which cannot see rank
-               // 0's process
+  // Whether the file has a name. Ranks in other containers need one, because they cannot see rank
+  // 0's process.
+  bool named;
 };
 
 std::vector<Candidate> candidates() {
@@ -35,8 +36,8 @@ std::vector<Candidate> candidates() {
   return {{"", false}, {"/dev/shm", true}};
 }
 
-/// What rank 0 offers: memory, or the reason why it has none, and whether it will try again. All
-/// ranks accept this, regardless of their own environment variables.
+/// The offer of rank 0: memory, or the reason why it has none, and whether it will try again. All
+/// ranks accept it, regardless of their own environment variables.
 struct Offer {
   std::string kind;  // "memory", "none", or "refused" if the user chose an invalid folder
   bool more = false;

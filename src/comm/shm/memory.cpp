@@ -27,7 +27,7 @@ namespace {
 constexpr const char* kWhere = "shm_comm";
 constexpr const char* kPrefix = "anyaccel-shm-";
 constexpr time_t kLeftoverSeconds =
-    60;  // a named file is created before it is locked, so younger files are not leftovers
+    60;  // a file may get its name before it is locked, so younger files are not leftovers
 constexpr int kMaking =
     1 << 20;  // lock offset for the creator of a file, beyond those of the ranks
 

@@ -7,7 +7,7 @@
 
 namespace anyaccel::ops::shm {
 
-/// Element type. A complex number counts as two elements of the type of its parts.
+/// Element type. A complex number counts as two elements of its component type.
 enum class Kind : std::uint8_t {
   f32,
   f64,

@@ -10,7 +10,7 @@
 #endif
 
 // Vectorize each loop once and not at every call site. Vectorization takes most of the compile
-// time, and a call costs little compared with hundreds of elements.
+// time, and a call is cheap compared with processing hundreds of elements.
 #define ANYACCEL_SHM_ONCE __attribute__((noinline))
 
 namespace anyaccel::ops::shm::ANYACCEL_SHM_SET {
@@ -109,7 +109,7 @@ void fold(void* out, const void* const* in, int ranks, std::size_t count, int by
   }
 }
 
-// bfloat16 <-> float32, for little-endian machines.
+// Conversions between bfloat16 and float32, for little-endian machines.
 float as_float(std::uint32_t bits) {
   float value;
   __builtin_memcpy(&value, &bits, sizeof(value));
@@ -210,7 +210,7 @@ void two_bf16(std::uint16_t* out, const std::uint16_t* a, const std::uint16_t* b
   }
 }
 
-// float16 <-> float32
+// Conversions between float16 and float32.
 #if defined(__aarch64__)
 void widen_f16(const std::uint16_t* from, float* to, std::size_t count) {
   const auto* half = reinterpret_cast<const __fp16*>(from);

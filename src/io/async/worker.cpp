@@ -302,8 +302,8 @@ bool Worker::end_slice(Slice& slice) {
     slice.edges.swap(request.edges_);
   }
   if (!slice.edges.empty()) {
-    // Start the edges when no direct write of this request is in flight, because the page cache may
-    // hold both in one folio.
+    // Write the edges only now that no direct write of this request is in flight, because the page
+    // cache may hold an edge and directly written data in one folio.
     request.job_.file->stop_direct();
     return false;
   }

@@ -119,7 +119,7 @@ Pool::New Pool::ask_system(std::size_t size, int node) noexcept {
   return out;
 }
 
-/// `lock` must hold the pool's mutex; it also does so on return.
+/// `lock` must hold the pool's mutex, and holds it again on return.
 std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t size, int node) {
   const auto bytes = static_cast<std::int64_t>(size);
   const auto over = [&](std::int64_t more) {
