@@ -29,7 +29,7 @@ std::optional<FlagProblem> find_flag_problem(const std::vector<std::string>& fla
 /// True for `-l`, `-L` and `-Wl,`.
 bool is_linker_flag(std::string_view flag);
 
-/// True if nvcc can pass the word on unchanged. nvcc starts its tools through a shell, which
+/// True if nvcc passes the argument on unchanged. nvcc starts its tools through a shell, which
 /// expands `$` and backquotes.
 bool is_safe_for_nvcc(std::string_view word);
 

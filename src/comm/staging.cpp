@@ -35,7 +35,7 @@ Channels::~Channels() {
   for (const auto& kept : kept_) {
     try {
       kept.done.synchronize();
-    } catch (...) {  // a lost device does not read the memory anymore
+    } catch (...) {  // a lost device no longer reads the memory
     }
   }
 }

@@ -40,7 +40,7 @@ struct Known {
 };
 
 struct Plugins {
-  std::mutex mutex;  // protects both members; a Known never moves
+  std::mutex mutex;  // protects both members; elements of `known` never move
   std::deque<Known> known;
   std::vector<std::string> searched;
 };

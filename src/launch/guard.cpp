@@ -35,7 +35,7 @@ constexpr milliseconds kAfterFailure{500};
 /// user.
 constexpr milliseconds kAfterKill{1500};
 constexpr milliseconds kLook{10};
-/// Number of heartbeats per Job::silence.
+/// Number of heartbeats within Job::silence seconds.
 constexpr int kSigns = 6;
 
 struct Request {
