@@ -16,7 +16,6 @@ namespace anyaccel::build {
 /// Architectures of GPUs since 2020. GPUs newer than compute capability 9.0 use the PTX.
 inline constexpr const char* kDefaultCudaArchs[] = {"80", "90+PTX"};
 
-/// One compilation.
 struct Step {
   std::string source;  ///< name in the description
   std::filesystem::path object;

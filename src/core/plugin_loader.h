@@ -12,7 +12,7 @@ namespace anyaccel {
 /// The backend that a plugin registered.
 struct LoadedPlugin {
   std::function<std::shared_ptr<sdk::Backend>()> create;
-  std::function<sdk::Probe()> probe;  ///< may be empty
+  std::function<sdk::Probe()> probe;  ///< empty if the plugin has no probe
 };
 
 /// Opens the library of a plugin whose search found no problem, and never closes it. Throws

@@ -39,7 +39,7 @@ constexpr milliseconds kLook{10};
 constexpr int kSigns = 6;
 
 struct Request {
-  int signal;  ///< 0 means: start the ranks
+  int signal;  ///< signal that the launcher received; 0 requests the start of the ranks
   bool from_terminal;
 };
 

@@ -27,14 +27,12 @@ enum class MemoryKind {
 /// Returns a stable lower-case name. Never null.
 ANYACCEL_API const char* to_string(MemoryKind kind) noexcept;
 
-/// One core.
 struct Core {
   int package = 0;  ///< number of the socket, counted from 0
   int node = -1;    ///< index of the core's node in Machine::nodes; -1 if there is none
   CpuList cpus;     ///< hardware threads of the core, ascending; the first one represents the core
 };
 
-/// One NUMA node.
 struct NumaNode {
   int os_index = 0;  ///< the operating system's number; numbers need not be contiguous
   MemoryKind kind = MemoryKind::dram;

@@ -29,7 +29,7 @@ struct PluginProbe {
   bool opaque_ids = false;      ///< the variable holds the vendor's own identifiers
 };
 
-/// One line of the file.
+/// A `key = value` line of the file.
 struct PluginLine {
   int number;
   std::string key;

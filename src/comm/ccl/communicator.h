@@ -29,7 +29,6 @@ class Comm : public std::enable_shared_from_this<Comm> {
   Comm(int rank_in_group, int size_of_group, double seconds, std::string address_of_group);
   ~Comm();
 
-  /// Starts the thread.
   void start(const ::ccl::shared_ptr_class<::ccl::kvs>& kvs, ::ccl::communicator ccl);
   /// Runs `post`, which posts an operation, on the thread and waits for the operation. Calls are
   /// serialized. Throws `timeout`, or `unavailable` if a watched rank has ended; all later calls
