@@ -1,4 +1,4 @@
-// Accelerator: construction, properties, profiling, ops and environment.
+// Functions of Accelerator: construction, properties, profiling, ops and environment.
 #include "anyaccel/accelerator.h"
 
 #include <algorithm>
@@ -89,7 +89,8 @@ void Accelerator::lazy_call(std::function<void()> callback) {
   if (!callback)
     throw Error(ErrorCode::invalid_argument, "lazy_call", {.what = "the callback is empty"});
   {
-    // Queue it even if the device runs, so that it is not lost if an earlier callback throws.
+    // Queue the callback even if the device is initialized, so that it is not lost if an earlier
+    // callback throws.
     const std::lock_guard lock(lazy_->mutex);
     lazy_->callbacks.push_back(std::move(callback));
     lazy_->pending.store(true, std::memory_order_release);

@@ -63,7 +63,7 @@ const BackendEntry& find_entry(const std::vector<BackendEntry>& entries, const s
            refused_plugins()});
 }
 
-/// Throws get_accelerator()'s error for a named accelerator that cannot run.
+/// Throws the error of get_accelerator() for a named accelerator that cannot run.
 void require_available(const BackendVerdict& verdict, const char* where) {
   if (verdict.available) return;
   throw Error(
@@ -209,7 +209,7 @@ Detection detection() {
                                                                      : Detection{};
   }();
   if (found.accelerator.empty()) return detect();
-  // The program set its accelerator before anything was probed.
+  // The program set its accelerator before any backend was probed.
   if (found.backends.empty()) found.backends = detect().backends;
   return found;
 }

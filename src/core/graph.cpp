@@ -73,7 +73,7 @@ GraphCapture::GraphCapture(Accelerator& accelerator, Graph graph, std::optional<
                            std::optional<Stream> stream)
     : graph_(std::move(graph)), exceptions_(std::uncaught_exceptions()) {
   if (!accelerator.is_synchronized_device()) {
-    // Work in flight must not become part of the capture, and the default stream cannot be
+    // In-flight work must not become part of the capture, and the default stream cannot be
     // captured.
     accelerator.synchronize();
     if (!stream) stream = accelerator.Stream();

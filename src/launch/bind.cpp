@@ -9,7 +9,7 @@ namespace anyaccel::launch {
 
 namespace {
 
-/// Runs `act`, which returns an error text; an exception counts as an error, too. Returns the text
+/// Runs `act`, which returns an error text; an exception also counts as an error. Returns the text
 /// of a warning, or "" if there was no error.
 std::string refusal(const std::string& what, const std::function<std::string()>& act) {
   std::string why;
@@ -40,7 +40,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
                                             plan.memory_nodes, plan.policy == MemoryPolicy::bind);
                                       });
   } catch (const std::exception&) {
-    // There is no memory for the warning. The rank runs without it.
+    // There is not enough memory for the warning. The rank runs without it.
   }
   return result;
 }

@@ -33,7 +33,7 @@ int number(std::string_view name, std::string_view text, int low, int high) {
 
 constexpr int kMany = std::numeric_limits<int>::max();
 
-/// As in DeepSpeed, -1 means all.
+/// Parses a count. As in DeepSpeed, -1 means all.
 std::optional<int> count(std::string_view name, std::string_view text) {
   if (text == "-1") return std::nullopt;
   return number(name, text, 1, kMany);
@@ -61,7 +61,7 @@ LogLevel level(std::string_view text) {
   fail("--log_level requires debug, info, warning, error or critical, got " + quoted_text(text));
 }
 
-/// An option of DeepSpeed that is deliberately unsupported.
+/// A DeepSpeed option that is deliberately not supported.
 struct Refused {
   std::string_view name;
   const char* reason;
@@ -77,9 +77,9 @@ using Set = void (*)(Options&, std::string_view name, std::string_view value);
 
 struct Option {
   std::string_view name;
-  std::string_view also;   ///< a second name, or empty
-  std::string_view value;  ///< name of the value in the help; empty: a flag
-  const char* help;        ///< null: an internal option between launchers
+  std::string_view also;   ///< alternative name; may be empty
+  std::string_view value;  ///< name of the value in the help; empty for a flag
+  const char* help;        ///< null for an internal option between launchers
   Set set;
 };
 
@@ -92,8 +92,8 @@ void text(Options& options, std::string_view name, std::string_view value) {
   if (value.empty()) fail(std::string(name) + " requires a value");
   options.*member = value;
 }
-/// As in DeepSpeed, an empty value, for example from a script's unset variable, selects the
-/// default.
+/// Stores an option's text. As in DeepSpeed, an empty value, for example from an unset variable in
+/// a script, selects the default.
 template <std::string Options::*member>
 void maybe_empty(Options& options, std::string_view, std::string_view value) {
   options.*member = value;
@@ -293,9 +293,9 @@ Options parse_options(std::span<const char* const> words) {
     for (const auto& refused : kRefused)
       if (refused.name == name) fail(name + " is not supported: " + refused.reason);
     const Option* option = find(name);
-    // argparse accepts -Hfile, too.
+    // Accept -Hfile, as argparse does.
     const bool joined = option == nullptr && !word.starts_with("--") && word.size() > 2;
-    // "-env" and "-include" are not "-e nv" and "-i nclude".
+    // Do not parse "-env" as "-e nv" or "-include" as "-i nclude".
     if (joined && (!foreign_option(word).empty() || find(with_underscores("-" + name)) != nullptr))
       fail_unknown_option(word);
     if (joined) option = find(std::string(word.substr(0, 2)));

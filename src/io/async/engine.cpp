@@ -120,7 +120,7 @@ std::shared_ptr<Request> Engine::start(Job job) {
     worker = next_worker_;
     next_worker_ += parts.size();
   }
-  // Must not fail from here on: a request that only some workers received would never complete.
+  // Nothing may fail from here on: a request that only some workers received would never complete.
   while (!slices.empty()) workers_[worker++ % workers_.size()]->take_first(slices);
   return request;
 }

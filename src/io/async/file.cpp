@@ -67,8 +67,8 @@ File::~File() { ::close(descriptor_); }
 
 void File::learn_alignment() {
   unit_ = std::max<std::int64_t>(unit_, ::sysconf(_SC_PAGESIZE));
-  // The file system updates a block as a whole. Values above kMaxUnit are not block sizes but
-  // preferred I/O sizes.
+  // The file system updates a block as a whole. Numbers above kMaxUnit are preferred I/O sizes, not
+  // block sizes.
   if (struct stat file{}; ::fstat(descriptor_, &file) == 0)
     if (const std::int64_t block = file.st_blksize; block <= kMaxUnit && (block & (block - 1)) == 0)
       unit_ = std::max(unit_, block);
@@ -93,7 +93,7 @@ void File::learn_alignment() {
 }
 
 std::unique_ptr<File> File::open(const std::string& path, bool write) {
-  // Check before opening: the other end of a pipe would notice even a non-blocking open.
+  // Check before opening: even a non-blocking open would affect the other end of a pipe.
   struct stat about {};
   if (::stat(path.c_str(), &about) == 0) require_file(path, about);
   bool direct = false;
@@ -117,8 +117,8 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
                 {.what = where + " has no offsets", .got = std::strerror(errno), .want = "a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
-  // Reopen the file: the caller may close its descriptor while we write, we may change flags, and
-  // O_APPEND would ignore offsets.
+  // Reopen the file, for three reasons: the caller may close its descriptor during the write, flags
+  // may have to change, and O_APPEND would ignore offsets.
   bool direct = (flags & O_DIRECT) != 0;
   const auto link = "/proc/self/fd/" + std::to_string(descriptor);
   int own =
@@ -159,7 +159,8 @@ void File::reserve(const Range& range) const {
   do {
     answer = ::fallocate(descriptor_, 0, from, range.end - from);
   } while (answer != 0 && errno == EINTR);
-  // Other errors mean that this file system cannot reserve space; the writes report real failures.
+  // Other errors mean that this file system cannot reserve space. Real failures show up in the
+  // writes.
   if (answer != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
     fail("reserving space in", path_, errno);
 }
