@@ -1,5 +1,5 @@
 // The CUDA driver after torch has started it: the libcuda.so.1 that the process has loaded. Does
-// not need the toolkit.
+// not need the CUDA toolkit.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct DriverProperties {
 };
 
 /// The driver's properties of device `index`, in CUDA's order. Returns nullopt if this process has
-/// not loaded and initialized the driver; this function never does so, so that fork() stays safe.
-/// Thread-safe.
+/// not loaded and initialized the driver. This function never initializes it, so that fork() stays
+/// safe. Thread-safe.
 std::optional<DriverProperties> driver_properties(int index) noexcept;
 
 /// True if CUDA runs in this process, that is, if a device has an active primary context. Returns

@@ -20,7 +20,7 @@ struct Interval {
   std::size_t first;
   std::size_t last;
   bool movable;
-  std::size_t holders;  // number of the graph's tensors on it
+  std::size_t holders;  // number of the graph's tensors that use it
   std::size_t offset = 0;
   std::size_t bytes() const {
     return (storage->nbytes() + kAlignment - 1) / kAlignment * kAlignment;
