@@ -1,4 +1,5 @@
-// The parts that install() registers with torch, in their order.
+// The functions with which install() registers the parts of the simulator with torch, in call
+// order.
 #pragma once
 
 #include <c10/core/DeviceType.h>

@@ -8,7 +8,7 @@ namespace anyaccel::backends::sim {
 
 namespace {
 
-/// For callers that cannot query the simulator, such as the launcher.
+/// For callers that cannot query the simulator itself, such as the launcher.
 sdk::Probe probe() noexcept {
   try {
     const long count = env_int("SIM_DEVICES", 1, 16).value_or(2);

@@ -10,7 +10,7 @@ namespace {
 using Run = std::pair<std::uintptr_t, std::uintptr_t>;
 constexpr std::int64_t kMaxRuns = 1 << 18;
 
-/// Finds the contiguous pieces, sorted by address. Returns false if there are too many.
+/// Finds the contiguous runs of bytes, sorted by address. Returns false if there are too many.
 bool runs_of(const Region& region, std::vector<Run>& runs) {
   if (region.dense) {
     runs.emplace_back(region.low, region.high);
