@@ -96,7 +96,8 @@ int run_launch(std::span<const char* const> arguments) {
                                .silence = options.silence,
                                .save_pid = options.save_pid};
   // The standard output of several ranks passes through this process, so that lines stay intact. An
-  // MPI launcher interleaves the output of its agents, so agents write complete lines only.
+  // MPI launcher interleaves the output of its agents, so an agent holds back the beginning of a
+  // line until its end arrives.
   const bool several = options.rank_agent ? job.world_size > 1 : job.ranks.size() > 1;
   if (made.agents)
     settings.output = {

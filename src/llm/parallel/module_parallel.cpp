@@ -18,7 +18,8 @@ struct FoundLayer {
   at::Tensor weight, bias;
 };
 
-/// Lists a weight shared by several layers once, as an embedding's if one of them is an embedding.
+/// Lists a weight that several layers share only once, as an embedding's weight if one of the
+/// layers is an embedding.
 std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
   std::vector<FoundLayer> out;
   const auto add = [&](FoundLayer found) {
