@@ -10,7 +10,7 @@
 
 namespace anyaccel::llm {
 
-/// What a product with a marked weight needs to communicate.
+/// Data with which the product with a marked weight communicates.
 struct WeightShare {
   std::shared_ptr<comm::ProcessGroup> group;
   ModulePart part;
