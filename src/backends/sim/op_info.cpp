@@ -25,7 +25,7 @@ bool gives_tensors(const c10::FunctionSchema& schema) {
   return true;
 }
 
-/// True if a number argument determines the number of elements.
+/// True if a numeric argument determines the number of elements.
 bool counts_by_number(const std::string& name) {
   return name == "aten::arange" || name == "aten::range";
 }

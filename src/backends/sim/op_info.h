@@ -17,8 +17,8 @@ struct OpInfo {
   std::vector<bool> written;   ///< arguments that the op writes to
   std::vector<bool> by_value;  ///< arguments whose value, in addition to their type, may determine
                                ///< the results' geometry
-  std::vector<int> returned;   ///< for each return the argument that it aliases; -1: a new value
-  int fresh = 0;               ///< number of new returns
+  std::vector<int> returned;   ///< for each result, the argument that it aliases; -1: a new value
+  int fresh = 0;               ///< number of results that are new values
   int generator = -1;          ///< the generator argument of random ops; -1 if there is none
   bool view = false;           ///< the result shares the first argument's memory
   bool host_kernel = false;    ///< the CPU has a kernel

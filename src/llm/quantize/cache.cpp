@@ -108,7 +108,7 @@ std::string short_name(const std::string& text) {
   return digits;
 }
 
-/// A tensor of the file and the model's tensor, or scales, that it replaces.
+/// A tensor in the file, and the model's tensor or scales that it replaces.
 struct Found {
   at::Tensor* place;
   at::Tensor value;

@@ -16,7 +16,7 @@ bool runs_of(const Region& region, std::vector<Run>& runs) {
     runs.emplace_back(region.low, region.high);
     return true;
   }
-  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride, size: widest first
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // stride and size; largest stride first
   for (int i = 0; i < region.dims; ++i)
     if (region.sizes[i] > 1 && region.strides[i] != 0)
       dims.emplace_back(region.strides[i], region.sizes[i]);
