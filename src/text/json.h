@@ -13,8 +13,7 @@
 namespace anyaccel::llm {
 
 using Json = nlohmann::ordered_json;
-/// Keys in alphabetic order with logarithmic lookup, for objects with many keys such as
-/// vocabularies.
+/// Keys are sorted and found in logarithmic time, for objects with many keys such as vocabularies.
 using SortedJson = nlohmann::json;
 
 /// Limits for JSON text. Input that exceeds them is `corrupt`. The defaults are for a model's

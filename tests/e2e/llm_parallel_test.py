@@ -117,7 +117,7 @@ class Parallel(unittest.TestCase):
         alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
         done = self.together(3, sample + " --self-check")
         self.assertEqual(json.loads(done.stdout)["ids"], alone)
-        self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
+        self.assertIn("logits of 3 ranks differ from those of a single rank by at most", done.stderr)
 
     def test_guesses_and_prompts(self):
         """Fails if ranks speculate or batch differently, so that they deadlock, or a draft model is
@@ -166,7 +166,7 @@ class Parallel(unittest.TestCase):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
             self.assertEqual(got, alone)
-            self.assertNotIn("other groups", said)
+            self.assertNotIn("quantization groups", said)
 
     def test_quantized_activations(self):
         """Fails if ranks apply a different activation to integer products than transformers applies
@@ -197,7 +197,7 @@ class Parallel(unittest.TestCase):
         """
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
-        self.assertIn("2 weights are quantized in other groups", said)  # the output projections of both layers
+        self.assertIn("2 weights have different quantization groups", said)  # the output projections of both layers
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])

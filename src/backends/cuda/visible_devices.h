@@ -38,9 +38,8 @@ struct VisibleDevice {
 /// - Indices are NVML's. They match CUDA's with CUDA_DEVICE_ORDER=PCI_BUS_ID.
 /// - The list ends at the first entry that does not name a device. If an entry is repeated, no
 ///   device is visible.
-/// - A device in MIG mode is enumerated as its first instance. If a MIG instance is selected, no
-///   other
-///   device is enumerated.
+/// - A device in MIG mode is enumerated as its first instance.
+/// - If a MIG instance is selected, no other device is enumerated.
 ///
 /// Reads at most 64 KiB of `value`. Pure function.
 std::vector<VisibleDevice> visible_devices(std::optional<std::string_view> value,

@@ -159,7 +159,7 @@ void launch_call(const Call& call, std::unique_ptr<Task> task,
   launch(call.stream(), std::move(task), {.op = call.info().name.c_str(), .operands = operands});
 }
 
-/// Reports work to the observer that the host did in place of the stream.
+/// Tells the observer about work that the host did in place of the stream.
 void tell(const Call& call, std::vector<Operand> operands, const std::vector<at::Tensor>& fresh) {
   add_results(operands, fresh);
   auto* watching = observer();

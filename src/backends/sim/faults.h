@@ -21,8 +21,8 @@ enum class FaultKind { alloc, kernel, lost, slow };
 
 struct Fault {
   FaultKind kind = FaultKind::alloc;
-  std::string op = {};   ///< kernel: only this op, by its name without "aten::", with or without
-                         ///< overload; empty: any op
+  /// kernel: only this op, by its name without "aten::", with or without overload. Empty: any op.
+  std::string op = {};
   double delay_us = 0;   ///< slow: additional time
   std::uint64_t at = 0;  ///< the N-th call, from 1; 0: by probability
   bool onwards = false;  ///< also all later calls

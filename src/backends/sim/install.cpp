@@ -83,7 +83,8 @@ void fill_runtime(const Options& options) {
   target.key = c10::computeDispatchKey(std::nullopt, std::nullopt, c10::Device(target.type));
   target.keys = c10::DispatchKeySet(target.key);
   target.dtype_bits = dtype_bits(options);
-  // Address space is free, and segments of many sizes fragment it, so reserve twice the memory.
+  // Reserve twice the memory size: address space is cheap, and segments of different sizes fragment
+  // it.
   const auto memory = static_cast<std::size_t>(options.memory);
   constexpr std::size_t unit = 256 << 20;
   reserve_memory(options.devices, (2 * memory + unit - 1) / unit * unit);

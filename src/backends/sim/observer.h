@@ -15,8 +15,8 @@ class SimStream;
 
 /// Memory that a kernel reads or writes. `tensor` is valid only during the call.
 struct Operand {
-  const void* address = nullptr;  ///< address of the tensor's storage: on the device, or in the
-                                  ///< host's view of pinned memory
+  /// Address of the tensor's storage: on the device, or in the host's view of pinned memory.
+  const void* address = nullptr;
   std::size_t bytes = 0;
   const c10::TensorImpl* tensor = nullptr;
   bool written = false;

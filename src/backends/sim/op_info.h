@@ -13,15 +13,15 @@ struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle& handle);
 
   c10::OperatorHandle op;
-  std::string name;            ///< "aten::add.out"
-  std::vector<bool> written;   ///< arguments that the op writes to
-  std::vector<bool> by_value;  ///< arguments whose value, in addition to their type, may determine
-                               ///< the results' geometry
-  std::vector<int> returned;   ///< for each result, the argument that it aliases; -1: a new value
-  int fresh = 0;               ///< number of results that are new values
-  int generator = -1;          ///< the generator argument of random ops; -1 if there is none
-  bool view = false;           ///< the result shares the first argument's memory
-  bool host_kernel = false;    ///< the CPU has a kernel
+  std::string name;           ///< "aten::add.out"
+  std::vector<bool> written;  ///< arguments that the op writes to
+  /// Arguments whose value, in addition to their type, may determine the results' geometry.
+  std::vector<bool> by_value;
+  std::vector<int> returned;  ///< for each result, the argument that it aliases; -1: a new value
+  int fresh = 0;              ///< number of results that are new values
+  int generator = -1;         ///< the generator argument of random ops; -1 if there is none
+  bool view = false;          ///< the result shares the first argument's memory
+  bool host_kernel = false;   ///< the CPU has a kernel
   bool own_thread =
       false;  ///< true for ops of other libraries, which may have to run on the caller's thread
   bool waits = false;  ///< its results' shapes depend on data, or some results are not tensors

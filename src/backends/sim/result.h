@@ -11,7 +11,7 @@
 namespace anyaccel::backends::sim {
 
 /// A host tensor over device memory that a kernel writes to, with the tensor's state before the
-/// kernel.
+/// kernel runs.
 struct Result {
   at::Tensor alias;
   void* data;

@@ -16,8 +16,8 @@ namespace anyaccel::backends::sim {
 namespace {
 
 constexpr std::size_t kMaxQueued = 4096;
-constexpr int kSpins = 2000;  // about 20 us: longer than the time between launches in a step, but
-                              // short on a busy machine
+// About 20 us: longer than the time between launches in a step, but short on a busy machine.
+constexpr int kSpins = 2000;
 
 inline void relax() {
 #if defined(__x86_64__)

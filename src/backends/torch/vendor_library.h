@@ -9,10 +9,10 @@ namespace anyaccel::sdk {
 
 /// How to find such a library. The strings are literals.
 struct VendorLibrary {
-  const char* variable;                 ///< environment variable that may contain its path
-  const char* file_name;                ///< default file name, which the loader searches for
-  const char* python_module = nullptr;  ///< module whose is_bf16_supported() knows the chip's
-                                        ///< generation; null: use torch's answer
+  const char* variable;   ///< environment variable that may contain its path
+  const char* file_name;  ///< default file name, which the loader searches for
+  /// Python module whose is_bf16_supported() knows the chip's generation. Null: use torch's answer.
+  const char* python_module = nullptr;
 };
 
 /// Opens the library that registers the traits' device type with torch, unless this process already

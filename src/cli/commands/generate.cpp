@@ -188,7 +188,7 @@ void add_generate(CLI::App& command, Context& context) {
   command.add_flag("--json", a.json,
                    "Print one JSON object per prompt, with text, ids and timings");
   command.callback([arguments, &context, ids] {
-    arguments->ids_given = ids->count() > 0;  // possibly empty
+    arguments->ids_given = ids->count() > 0;  // the value may be empty
     run(*arguments, context);
   });
 }

@@ -153,7 +153,7 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
 }
 
 /// Options that determine the run. --resume uses the values of the saved run. An option that is
-/// also given must have the saved value.
+/// also on the command line must have the saved value.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}

@@ -89,8 +89,8 @@ void prepend(const char* variable, const std::string& value, char separator) {
            (before != nullptr && *before != 0 ? value + separator + before : value).c_str(), 1);
 }
 
-/// True for an ELF file that mentions LibTorch's libraries. The Python interpreter does not; there,
-/// a hook loads the simulator.
+/// True for an ELF file that mentions LibTorch's libraries. The Python interpreter does not mention
+/// them. In Python programs, a hook loads the simulator.
 bool links_libtorch(const std::string& file) {
   const std::string content = try_read_file(file, kMaxLibrary).value_or("");
   return content.starts_with(

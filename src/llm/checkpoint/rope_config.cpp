@@ -101,8 +101,8 @@ void read_scaling(const JsonReader& outer, const JsonReader& in, const Json& obj
   }
   rope.factor = factor.value_or(1.0);
   constexpr const char* kOriginal = "original_max_position_embeddings";
-  // As in transformers, the value next to the other keys takes precedence over the value in the
-  // rope object. So does the default of a family that has one.
+  // As in transformers, the top-level value takes precedence over the value in the rope object. So
+  // does the default of a family that has one.
   const std::int64_t inside = in.integer(kOriginal, 1, kMaxSize).value_or(config.max_positions);
   rope.original_max_positions = outer.integer(kOriginal, 1, kMaxSize)
                                     .value_or(original_positions > 0 ? original_positions : inside);

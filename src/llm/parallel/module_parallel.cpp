@@ -18,8 +18,8 @@ struct FoundLayer {
   at::Tensor weight, bias;
 };
 
-/// Lists a weight that several layers share only once, as an embedding's weight if one of the
-/// layers is an embedding.
+/// Lists each weight once, even if several layers share it. If one of these layers is an embedding,
+/// the weight is listed as the embedding's.
 std::vector<FoundLayer> find_layers(const torch::nn::Module& module) {
   std::vector<FoundLayer> out;
   const auto add = [&](FoundLayer found) {

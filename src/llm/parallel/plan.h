@@ -59,10 +59,10 @@ struct ParallelPlan {
   int size = 1;
   ModelConfig local;  ///< configuration with the sizes of this rank's part
   bool attention = false, feed_forward = false, vocabulary = false;  ///< which blocks are split
-  Slice tokens;  ///< this rank's part of the vocabulary
-  /// The inputs of the plan besides configuration and shapes: rank, world size, granularity and
-  /// rules.
+  Slice tokens;                     ///< this rank's part of the vocabulary
   std::vector<TensorPlan> tensors;  ///< in the order of `shapes`
+  /// Identifies the inputs of the plan besides configuration and shapes: rank, world size,
+  /// granularity and rules.
   std::string key;
 
   /// Returns null if there is no tensor with this name.

@@ -32,12 +32,9 @@ class StoredWeights {
   // The functions below work on a rank's part of an integer weight, or on all of it if `parts` is
   // empty. They do not read other ranks' parts, with two exceptions: integers that share a word
   // with this part, and all groups of the inputs if an index assigns them.
-  //
-  // Returns the number of inputs that share a scale. Returns 0 for floats, or if those inputs are
-  // not adjacent. Reads no weights.
 
-  /// Inputs that share a scale; 0 if they are not adjacent, or the weight is floating-point. Reads
-  /// no value.
+  /// Returns the number of inputs that share a scale. Returns 0 for floats, or if those inputs are
+  /// not adjacent. Reads no weights.
   std::int64_t group(const TensorPlan& part) const;
   /// Returns float32 values on the host.
   at::Tensor floats(const TensorPlan& part) const;

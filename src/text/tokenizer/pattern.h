@@ -30,7 +30,7 @@ class Pattern {
   std::string replace(std::string_view text, const std::string& by, TextLimit limit) const {
     return replace(text, find(text), by, limit);
   }
-  /// The same, for matches that find() returned.
+  /// Like replace() above, for matches that find() returned.
   static std::string replace(std::string_view text, const std::vector<Stretch>& stretches,
                              const std::string& by, TextLimit limit);
 

@@ -117,7 +117,7 @@ class Precompiled final : public Normalizer {
         replace(bytes, map(bytes).value_or(bytes));
       });
     }
-    const std::size_t lead = changes.lead();  // reads the old text
+    const std::size_t lead = changes.lead();  // needs the old text
     text.text = utf8_lossy(out);
     text.lead = std::min(lead, text.text.size());
   }

@@ -13,8 +13,8 @@ namespace anyaccel::backends::cpu {
 /// One recorded call.
 struct Recorded {
   std::unique_ptr<Step> step;
-  FastMaker maker = nullptr;  ///< recreates a fast step after memory has moved, because fast steps
-                              ///< store addresses
+  /// Recreates a fast step after its memory has moved, because fast steps store addresses.
+  FastMaker maker = nullptr;
   torch::jit::Stack args;
   std::vector<at::Tensor> inputs;   ///< tensors that it reads
   std::vector<at::Tensor> outputs;  ///< tensors that it writes

@@ -198,8 +198,8 @@ void Checker::on_out_of_memory(int device, std::size_t bytes) {
 }
 
 void Checker::on_program_end(bool failed, Uncaught uncaught) {
-  // If main() catches all exceptions, there is no uncaught exception. But if the program then fails
-  // without doing any work after the error, it did not handle the error.
+  // A program whose main() catches all exceptions has no uncaught exception. If it fails without
+  // launching or allocating anything after the error, it did not handle the error.
   const bool ended_by_it =
       uncaught == Uncaught::out_of_memory || (uncaught == Uncaught::unknown && stopped_.load());
   if (failed && ended_by_it) {

@@ -11,8 +11,8 @@ std::string current_op();
 
 /// An op that torch or the simulator rejected.
 struct Refusal {
-  bool other_accelerator = false;  ///< true if it names a device of another type; otherwise its
-                                   ///< tensors are on several devices
+  /// True if it names a device of another type. Otherwise, its tensors are on several devices.
+  bool other_accelerator = false;
   std::string op;
   std::string tensors;  ///< such as "float32 [2, 3] on sim:0, int64 [4] on cpu"
   std::string device;   ///< such as "xpu:0"; only for other_accelerator

@@ -19,7 +19,7 @@ enum class Kind {
 
 /// A stable name for programs, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
-/// A title for people, such as "use on two streams that nothing orders".
+/// A title for people, such as "unordered use on two streams".
 const char* title(Kind kind) noexcept;
 /// How to fix it, in one sentence.
 const char* remedy(Kind kind) noexcept;
@@ -36,9 +36,9 @@ struct Problem {
   Kind kind = Kind::host_access;
   std::string what;  ///< one sentence
   Part now;
-  Part before = {};        ///< the earlier operation; its op is empty if there is none
-  std::size_t place = 0;   ///< place in the program; problems with the same place, ops and streams
-                           ///< are the same problem
+  Part before = {};  ///< the earlier operation; its op is empty if there is none
+  /// Place in the program. Problems with the same place, ops and streams are the same problem.
+  std::size_t place = 0;
   std::uint64_t seen = 1;  ///< number of occurrences
 };
 

@@ -16,8 +16,9 @@ struct Region {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
   std::uint32_t item = 1;  ///< bytes per item
-  std::uint8_t dims = 0;   ///< number of entries in `sizes`; tensors with more dimensions than
-                           ///< kMaxDims have none and count as dense
+  /// Number of entries in `sizes`. Tensors with more than kMaxDims dimensions have none and count
+  /// as dense.
+  std::uint8_t dims = 0;
   bool dense = true;
   const char* type = "";  ///< such as "float32"; never freed
   std::array<std::int64_t, kMaxDims> sizes{};

@@ -9,7 +9,7 @@
 
 namespace anyaccel::backends::sim::checking {
 
-/// The calling thread's stack, without this function.
+/// The calling thread's stack, without this function's frame.
 Frames capture_frames();
 
 struct Stack {
