@@ -46,7 +46,8 @@ bool another_accelerator(c10::DeviceType type) {
   return false;
 }
 
-/// Returns the device type with that name, or PrivateUse1, which is renamed to it.
+/// Returns the device type with that name. If there is none, gives the name to PrivateUse1 and
+/// returns it.
 c10::DeviceType take_type(const std::string& name) {
   const auto known = find_device_type(name);
   if (known && c10::impl::hasDeviceGuardImpl(*known))

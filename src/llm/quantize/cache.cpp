@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* format = "2";  // part of the file name, so that each format has its files
+constexpr const char* format = "2";  // part of the file name, so that each format has its own files
 constexpr std::int64_t default_size = std::int64_t{32} << 30;
 
 void warn(const std::string& text) { log(LogLevel::warning, "model cache: " + text); }

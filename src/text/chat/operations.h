@@ -65,7 +65,7 @@ struct Arguments {
 std::vector<std::optional<Value>> bind(const Context& context, const std::string& called,
                                        const Arguments& arguments,
                                        const std::vector<std::string>& names);
-/// Return an argument that must be a string or an integer.
+/// Return the argument as a string or an integer. Throw if it has another type.
 std::string text_argument(const Context& context, const std::string& called, const Value& value);
 std::int64_t integer_argument(const Context& context, const std::string& called,
                               const Value& value);
