@@ -116,7 +116,7 @@ class Parallel(unittest.TestCase):
         alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
         done = self.together(3, sample + " --self-check")
         self.assertEqual(json.loads(done.stdout)["ids"], alone)
-        self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
+        self.assertIn("logits of 3 ranks differ from those of a single rank by at most", done.stderr)
 
     def test_speculation_and_batches(self):
         """Fails if speculation or batches give different results on several ranks. Also fails if a
@@ -165,7 +165,7 @@ class Parallel(unittest.TestCase):
             shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
             got, alone, said = self.quantized(ranks, f"--quantize {kind} --group-size 32", 1e-3, **environment)
             self.assertEqual(got, alone)
-            self.assertNotIn("other groups", said)
+            self.assertNotIn("quantization groups", said)
 
     def test_quantized_activations(self):
         """Fails if the activation differs from transformers when weights are quantized."""
@@ -196,7 +196,7 @@ class Parallel(unittest.TestCase):
         self.make("Llama", dict(hidden_size=64, head_dim=32, intermediate_size=192))
         _, _, said = self.quantized(3, "--quantize int8", 5e-2)
         # These are the output projections of both layers.
-        self.assertIn("2 weights are quantized in other groups", said)
+        self.assertIn("2 weights have different quantization groups", said)
         plan = {tensor["name"]: tensor for tensor in json.loads(shell(self.prompt + "--tensor-parallel 3 --plan --json --quantize int8").stdout)}
         self.assertEqual(plan["model.layers.0.self_attn.o_proj.weight"]["groups"], [32, 32, 64])
         self.assertEqual(plan["model.layers.0.mlp.down_proj.weight"]["groups"], [64, 64, 64])

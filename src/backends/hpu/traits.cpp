@@ -31,7 +31,7 @@ const sdk::Traits& traits() {
       .compile_backends = {"hpu_backend", "inductor", "aot_eager", "eager"},
       .resolves_data_dependency =
           true,  // the device is asynchronous, but its graph compiler orders dependent work
-      .handles_memory_backpressure = true,  // its allocator waits for memory in use
+      .handles_memory_backpressure = true,  // its allocator waits until memory is free
       .indexed_names = false,
       .priority = 80,
       .visible_devices_envs = {"HABANA_VISIBLE_MODULES"},

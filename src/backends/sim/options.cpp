@@ -150,7 +150,7 @@ bool operator==(const Options& a, const Options& b) noexcept {
 
 std::string device_type_name(const Options& options) {
   if (options.stands_in_for.empty()) return "sim";
-  // A backend may drive a device type of another name.
+  // A backend's name may differ from that of its device type.
   for (const auto* traits : built_traits())
     if (traits->name == options.stands_in_for) return traits->device_type;
   return options.stands_in_for;

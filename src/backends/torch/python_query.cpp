@@ -8,8 +8,8 @@ namespace {
 
 using Object = void*;  // PyObject*, opaque here
 
-/// Functions of Python's stable C API (docs.python.org, "C API Stability"), found in the process
-/// itself.
+/// Functions of Python's stable C API (docs.python.org, "C API Stability"), looked up in the
+/// running process.
 struct Python {
   int (*is_initialized)() = nullptr;
   int (*gil_ensure)() = nullptr;

@@ -64,9 +64,9 @@ std::string progress_text(const TrainStep& s, double loss) {
   return text;
 }
 
-/// Shows progress: on a terminal, one line that is rewritten; elsewhere, a line every five seconds.
-/// The loss is an average over about the last 100 steps, because the loss of a single small batch
-/// is noisy.
+/// Shows progress: on a terminal, one line that is rewritten; elsewhere, one line every five
+/// seconds. The loss is an average over about the last 100 steps, because the loss of a single
+/// small batch is noisy.
 class Progress {
  public:
   void show(const TrainStep& step) {
@@ -152,13 +152,13 @@ void print_result(const TrainResult& r, const TrainInfo& info) {
     std::printf("interrupted; continue with: anyaccel train --resume --out %s\n", out.c_str());
 }
 
-/// Options that determine the run. --resume uses the saved run's values, and a given value must be
-/// equal to the saved one.
+/// Options that determine the run. --resume uses the values of the saved run. An option that is
+/// also on the command line must have the saved value.
 class RunOptions {
  public:
   RunOptions(CLI::App& command, TrainOptions& options) : command_(command), options_(options) {}
 
-  /// `member` returns the option's variable in TrainOptions.
+  /// `member` returns the variable of the option in TrainOptions.
   template <typename Member>
   void add(const char* name, Member member, const char* help, const char* group) {
     using Value = std::remove_reference_t<decltype(member(options_))>;
@@ -171,7 +171,7 @@ class RunOptions {
     require_same(option, [member](TrainOptions options) { return ordered_json(member(options)); });
   }
 
-  /// Adds an option that is declared elsewhere. `value` returns its value from TrainOptions.
+  /// Adds an option that is declared elsewhere. `value` reads its value from TrainOptions.
   void require_same(CLI::Option* option, std::function<ordered_json(const TrainOptions&)> value) {
     entries_.push_back({option, std::move(value)});
   }
@@ -326,8 +326,8 @@ void add_train(CLI::App& command, Context& context) {
   command.callback([arguments, &context] {
     arguments->options.dtype = training_dtype(arguments->dtype);
     llm::Trainer trainer(arguments->options);
-    // From here on, a signal finishes the current step and saves a checkpoint, which may take long.
-    // Before this point, there is nothing to save.
+    // From here on, a signal finishes the current step and saves a checkpoint, which may take a
+    // long time. Before this point, there is nothing to save.
     const llm::StopSignal stop;
     if (arguments->options.resume)
       arguments->kept->check(arguments->options, trainer.info().options);

@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-/// These commands parse --log-level themselves, because the words after their options belong to
-/// another program: all words of `launch`, and the words after `sim run`.
+/// These commands parse --log-level themselves, because the arguments after their own options
+/// belong to another program: all arguments of `launch`, and those after `sim run`.
 constexpr std::string_view kWholeLine = "launch";
 constexpr std::string_view kWholeLineAfter[] = {ANYACCEL_SIM_NAME, "run"};
 
@@ -78,8 +78,8 @@ int unknown_command(std::string_view name) {
   return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
 }
 
-/// Returns the value of `--log-level` if it is at `words[i]`, and advances `i` to the last word of
-/// the option. Returns nothing for another word.
+/// Returns the value of `--log-level` if the option is at `words[i]`, and advances `i` to the last
+/// argument of the option. Returns nothing for any other argument.
 std::optional<std::string_view> log_level_option(const std::vector<const char*>& words,
                                                  std::size_t& i) {
   const std::string_view word = words[i];
@@ -104,7 +104,7 @@ bool took_log_level(const std::vector<const char*>& words, std::size_t& i) {
   return true;
 }
 
-/// Runs `words[0]` with the words after it.
+/// Runs the command `words[0]` with the remaining words as its arguments.
 int run_command(const char* program, std::vector<const char*> words) {
   std::string name = words.front();
   std::replace(name.begin(), name.end(), '_', '-');
@@ -154,7 +154,7 @@ int run(const char* program, const std::vector<const char*>& words) {
 }
 
 /// Returns `code`, or a failure if standard output could not be written. A closed pipe (`| head`)
-/// is not reported.
+/// is not an error.
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)

@@ -1,4 +1,5 @@
-// The command `ops`. This process does not load LibTorch, because a build only reads its files.
+// The command `ops`. This process does not load LibTorch, because a build needs only LibTorch's
+// files.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -26,8 +27,8 @@ struct OpsOptions {
   bool building = false, json = false, force = false, verbose = false, dry_run = false;
 };
 
-/// True if the probe in the backend's traits finds a device. Backends without a probe count as
-/// present, because they need no device or can be detected only through torch.
+/// True if the probe in the backend's traits finds a device. Backends without a probe also count as
+/// present: they either need no device or can be detected only through torch.
 bool is_here(const sdk::Traits& traits) {
   return traits.probe == nullptr || traits.probe().device_count > 0;
 }
@@ -53,7 +54,7 @@ bool wanted(const build::Op& op, const OpsOptions& options) {
   return !options.building || here;
 }
 
-/// Returns all ops with a readable description, and prints a warning for each other one.
+/// Returns all ops with a readable description, and prints a warning for each of the others.
 std::vector<build::Op> all_ops() {
   std::vector<build::Op> out;
   for (const auto& file : build::op_files(build::own_paths().ops)) try {
@@ -212,7 +213,7 @@ int clean_cache(const OpsOptions& options) {
   const build::Cache cache(build::Cache::default_folder());
   std::pair<int, int> sum{0, 0};
   auto names = options.names;
-  // An empty name means all ops, including removed ones.
+  // An empty name means all ops, including ops that no longer exist.
   if (names.empty()) names = {""};
   for (auto& name : names)
     for (const auto& op : all_ops())

@@ -41,7 +41,7 @@ class BoxedStep final : public Step {
   c10::OperatorHandle op_;
   torch::jit::Stack args_;
   std::vector<at::Tensor> outputs_;
-  torch::jit::Stack stack_;  // kept for its capacity
+  torch::jit::Stack stack_;  // a member, so that its capacity is reused
 };
 
 void collect(const c10::IValue& value, std::vector<at::Tensor>& found) {

@@ -17,8 +17,8 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// A functionality key for which torch has no kernels. It is below autograd, so that the copies that
-// autograd makes (of an in-place op's saved input) are recorded too.
+// A functionality key for which torch has no kernels. It is below autograd, so that autograd's own
+// copies (of an in-place op's saved input) are recorded too.
 constexpr DispatchKey kKey = DispatchKey::Fake;
 
 std::mutex slot_mutex;
@@ -217,7 +217,7 @@ void Recording::record_functional(const OperatorHandle& op, const OpKind& kind,
     return std::any_of(inputs.begin(), inputs.end(),
                        [&](const auto& input) { return input.is_alias_of(result); });
   };
-  // Some functional ops return their input or a view of it, so there is nothing to replay.
+  // Some functional ops return their input or a view of it. Then there is nothing to replay.
   if (!results.empty() && std::all_of(results.begin(), results.end(), is_view)) return;
   Recorded call{.args = std::move(args), .inputs = inputs, .overwrites = true};
   for (const auto& output : take(Stack(results.begin(), results.end())))
