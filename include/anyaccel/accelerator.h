@@ -53,9 +53,9 @@ struct BuildExtension {
 
 /// The accelerator of a process, with all its devices. Obtain it from `get_accelerator()`.
 ///
-/// Device index: methods that take an optional index default to the current device. An index
-/// outside 0 to device_count() - 1 throws `invalid_argument` with the valid range. If device names
-/// carry no index (cpu, hpu), such an index selects device 0 instead.
+/// Device index: methods with an optional index default to the current device. An index outside 0
+/// to device_count() - 1 throws `invalid_argument` with the valid range. If device names have no
+/// index (cpu, hpu), such an index selects device 0 instead.
 ///
 /// Thread safety: all methods are thread-safe. The current device and the current stream are per
 /// thread.
@@ -273,7 +273,7 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: reset_peak_memory_stats. DeepSpeed: reset_peak_memory_stats.
   void reset_peak_memory_stats(std::optional<DeviceIndex> device_index = std::nullopt);
 
-  /// Bytes that the allocator holds from the driver, in use or cached.
+  /// Bytes that the allocator has reserved from the driver, in use or cached.
   /// torch.cuda: memory_reserved. DeepSpeed: memory_reserved.
   std::int64_t memory_reserved(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -343,8 +343,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: cudart().cudaHostUnregister. DeepSpeed: unregister_host_memory.
   void unregister_host_memory(void* address);
 
-  /// Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin
-  /// memory.
+  /// Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator
+  /// does not pin memory.
   /// torch.cuda: host_memory_stats. DeepSpeed: -.
   HostMemoryStats host_memory_stats() const;
 

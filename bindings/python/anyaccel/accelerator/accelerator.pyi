@@ -104,7 +104,7 @@ class Accelerator:
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
         """Reset all peaks to the current values."""
     def memory_reserved(self, device_index: int | None = None) -> int:
-        """Bytes that the allocator holds from the driver, in use or cached."""
+        """Bytes that the allocator has reserved from the driver, in use or cached."""
     def max_memory_reserved(self, device_index: int | None = None) -> int:
         """Peak of memory_reserved() since the last reset."""
     def total_memory(self, device_index: int | None = None) -> int:
@@ -139,7 +139,7 @@ class Accelerator:
     def unregister_host_memory(self, address: int) -> None:
         """Unregister memory registered with register_host_memory()."""
     def host_memory_stats(self) -> HostMemoryStats:
-        """Return the pinned bytes in use and held. All values are 0 if the accelerator does not pin memory."""
+        """Return the bytes of pinned memory in use and reserved. All values are 0 if the accelerator does not pin memory."""
     def is_bf16_supported(self) -> bool:
         """Return whether the current device can train in bfloat16."""
     def is_fp16_supported(self) -> bool:
