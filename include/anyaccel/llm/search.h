@@ -32,8 +32,8 @@ struct SearchHit {
 
 /// Return the `top` rows of `vectors`, [rows, dimension], with the greatest cosine similarity to
 /// `query`, [dimension], in descending order; among equals, the lower index is first. A zero vector
-/// has similarity 0, and a row with NaN values comes last. Throws `invalid_argument` if the shapes
-/// do not match or `top` is below 1.
+/// has similarity 0, and rows with NaN come last. Throws `invalid_argument` if the shapes do not
+/// match or `top` is below 1.
 ANYACCEL_API std::vector<SearchHit> nearest(const at::Tensor& vectors, const at::Tensor& query,
                                             std::int64_t top);
 

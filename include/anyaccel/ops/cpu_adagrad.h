@@ -31,7 +31,7 @@ struct CPUAdagradOptions {
 /// The square of a gradient below 1e-19 is 0. Results have the same bits for any number of threads,
 /// alignment and instruction set.
 ///
-/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.
 class ANYACCEL_API CPUAdagrad {
  public:

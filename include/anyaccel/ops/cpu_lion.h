@@ -33,7 +33,7 @@ struct CPULionOptions {
 /// its two terms. sign(0) is 0, and the sign of NaN is NaN. Results have the same bits for any
 /// number of threads, alignment and instruction set.
 ///
-/// Throws `invalid_argument` for invalid options or tensors; nothing has changed then. Not
+/// Throws `invalid_argument` for invalid options or tensors; the tensors are then unchanged. Not
 /// thread-safe.
 class ANYACCEL_API CPULion {
  public:

@@ -13,7 +13,7 @@
 /// mantissa, from the highest bit to the lowest), packed from the lowest bit of the first byte
 /// upwards, and the scale as float32. The codes of a group must fill whole bytes.
 ///
-/// A format is given by its total and mantissa bits. All formats have zeros and subnormal numbers,
+/// The total and mantissa bits determine a format. All formats have zeros and subnormal numbers,
 /// but no infinities and no NaN:
 ///
 /// - 8 and 3: e4m3, largest number 480
@@ -23,8 +23,8 @@
 /// - 4 and 1: e2m1, largest number 6
 ///
 /// The first call of a function loads the op, building it first if necessary, and throws
-/// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`;
-/// nothing has changed then. Threads may call the functions concurrently for different results.
+/// `build_failed` or `unavailable` if that fails. Invalid arguments throw `invalid_argument`; the
+/// tensors are then unchanged. Threads may call the functions concurrently for different results.
 namespace anyaccel::ops::fp_quantizer {
 
 /// Bytes of a group's row: codes and scale.
@@ -51,10 +51,10 @@ ANYACCEL_API void dequantize(const at::Tensor& val, const at::Tensor& val_q,
                              std::int64_t group_size, std::int64_t q_mantisa_bits,
                              std::int64_t q_exponent_bits);
 
-/// Dequantize parts of `val_q` into `val`. Part i of the first dimension of `val` is the part of
-/// the quantized tensor that `indexes[i]` (int32 or int64) selects. An index out of range throws
-/// `invalid_argument` in host memory. On CUDA, where only the device knows the indices, it gives
-/// NaN.
+/// Dequantize selected slices of `val_q` into `val`. Slice i of the first dimension of `val` is the
+/// slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. An index out of range
+/// throws `invalid_argument` in host memory. On CUDA, only the device knows the indices, and the
+/// slice becomes NaN.
 ANYACCEL_API void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q,
                                        const at::Tensor& indexes, std::int64_t group_size,
                                        std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);

@@ -1,5 +1,5 @@
-// Op builders for authors of ops and backends: registration, and creation from a description. Their
-// names are DeepSpeed's.
+// Op builders for authors of ops and backends: registration, and creation from a description. They
+// have DeepSpeed's names.
 #pragma once
 
 #include <memory>
