@@ -1,20 +1,21 @@
 from runner.declare import Benchmark, Side, Target
 
 DEEPSPEED = ["{python}", "-c", "import deepspeed"]
-# oneCCL is off even if it is installed, because stock DeepSpeed uses gloo only.
+# oneCCL is off even if it is installed, because unmodified DeepSpeed uses only gloo.
 HERE = {"PYTHONPATH": "{build}/python", "DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0", "ANYACCEL_CCL": "off"}
 STOCK, OURS = "stock DeepSpeed", "DeepSpeed on AnyAccel"
 
 WORK = ("device_count()", "memory_allocated()", "max_memory_allocated()", "memory_reserved()", "memory_stats()", "reset_peak_memory_stats()",
         "available_memory()", "total_memory()", "create_op_builder('CPUAdamBuilder')")
-# current_device_name() is among them because DeepSpeed's returns a constant on the CPU.
+# current_device_name() is included because DeepSpeed's returns a constant on the CPU.
 CONSTANTS = ("device_name()", "current_device_name()", "communication_backend_name()", "is_available()", "is_bf16_supported()", "is_triton_supported()",
              "is_synchronized_device()", "use_host_timers()", "resolves_data_dependency()", "handles_memory_backpressure()")
 
 
 def sides(*command):
-    """Return the sides that run one program on DeepSpeed's accelerator and ops, and on
-    AnyAccel's."""
+    """Return the two configurations that run one program: on DeepSpeed's accelerator and ops, and
+    on AnyAccel's.
+    """
     return [Side(name, ["{python}", *command, side], env=HERE, needs=DEEPSPEED, ours=ours)
             for name, side, ours in ((STOCK, "stock", ()), (OURS, "ours", ("",)))]
 

@@ -4,7 +4,7 @@ SHAPES = ("2048x2048", "5632x2048", "2048x5632", "4096x4096", "11008x4096")
 
 
 def over(name, key):
-    """Return the time of the library's fastest variant over ours."""
+    """Return the time of the library's fastest variant divided by AnyAccel's time."""
     return lambda numbers: min(value for found, value in numbers["2 threads"].items() if found.startswith(name) and found.endswith(key)) \
         / numbers["2 threads"][f"anyaccel_{key}"]
 

@@ -9,7 +9,7 @@ def times(key, side="float32"):
     """Return the speedup over the faster peer, divided by the required speedup.
 
     In float32, 1.2 is required if matrix products take less than 70 % of that peer's time;
-    otherwise 1.0.
+    otherwise 1.0 is required.
     """
     def value(numbers):
         figures = numbers[side]

@@ -1,4 +1,4 @@
-"""Writes results: tables in Markdown, raw figures in JSON. Generates docs/benchmarks.md."""
+"""Writes results: tables in Markdown and raw figures in JSON. Generates docs/benchmarks.md."""
 import json
 
 from runner import plot
@@ -40,9 +40,9 @@ def label(name):
 
 
 def figures(result):
-    """Return a table with a row per number and a column per side, and the ratio of two sides.
+    """Return a table with a row per number and a column per program, and the ratio of two programs.
 
-    With more than three sides, rows are sides.
+    With more than three programs, each program is a row.
     """
     sides = list(result["numbers"])
     names = []
@@ -92,7 +92,7 @@ def section(result, pictures=""):
 def record(page, result, order):
     """Add a result to the page and to the JSON file next to it.
 
-    Results of other benchmarks stay.
+    Results of other benchmarks do not change.
     """
     store = page.with_suffix(".json")
     results = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
