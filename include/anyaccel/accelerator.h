@@ -107,9 +107,9 @@ class ANYACCEL_API Accelerator {
   [[nodiscard]] bool is_available() const noexcept;
 
   /// Return torch's name for the accelerator's devices, for example "cuda", valid as a
-  /// torch::Device. With an index, return for example "cuda:1", or the plain name if names carry no
-  /// index (cpu, hpu). Without an index, the call does not touch the device. An index out of range
-  /// is handled as in set_device().
+  /// torch::Device. With an index, return for example "cuda:1", or the plain name if device names
+  /// have no index (cpu, hpu). Without an index, the call does not touch the device. An index out
+  /// of range is handled as in set_device().
   /// torch.cuda: -. DeepSpeed: device_name.
   std::string device_name(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
@@ -123,7 +123,7 @@ class ANYACCEL_API Accelerator {
   c10::Device torch_device(std::optional<DeviceIndex> device_index = std::nullopt) const;
 
   /// Make a device current on this thread. An index out of range throws `invalid_argument`, or
-  /// selects device 0 if names carry no index (cpu, hpu).
+  /// selects device 0 if device names have no index (cpu, hpu).
   /// torch.cuda: set_device. DeepSpeed: set_device.
   void set_device(DeviceIndex device_index);
 
@@ -536,8 +536,9 @@ class ANYACCEL_API Accelerator {
   sdk::Backend& backend() const noexcept { return *backend_; }
 
  private:
-  /// Return the index, or the current device's if it is empty. For an index out of range, returns 0
-  /// if names carry no index, otherwise throws `invalid_argument` on behalf of `where`.
+  /// Return the index, or the current device's index if it is empty. For an index out of range,
+  /// return 0 if device names have no index, otherwise throw `invalid_argument` on behalf of
+  /// `where`.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Run the callbacks that lazy_call() queued, if the device is initialized.
   void run_lazy_calls() const;

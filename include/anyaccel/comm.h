@@ -125,8 +125,8 @@ class ANYACCEL_API ProcessGroup {
   /// this group. Empty if host tensors do not use shared memory. Waits for pending operations of
   /// all_reduce_async(). A collective call: all ranks call it.
   std::string shared_memory_name();
-  /// The underlying group of c10d, for operations that this class lacks. Call it from the thread
-  /// that calls this object's collectives.
+  /// The underlying process group of c10d, for operations that this class lacks. Call it from the
+  /// thread that calls this object's collectives.
   const c10::intrusive_ptr<c10d::ProcessGroup>& c10d_group() const noexcept;
 
   /// Create a subgroup with the same options. Only the ranks in `ranks` call it; others get
@@ -136,8 +136,8 @@ class ANYACCEL_API ProcessGroup {
 
   /// Reduce a tensor in place on all ranks. `avg` requires a floating-point or complex dtype.
   void all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  /// Start an all_reduce() and return without waiting. In shared memory, a thread of the group runs
-  /// it while the caller continues. Do not read or write the tensor before Work::wait(). Later
+  /// Start an all_reduce() and return without waiting. With shared memory, a thread of the group
+  /// runs it while the caller continues. Do not read or write the tensor before Work::wait(). Later
   /// calls run after it.
   [[nodiscard]] Work all_reduce_async(const at::Tensor& tensor, ReduceOp op = ReduceOp::sum);
   /// Reduce a tensor in place on rank `destination`. On the other ranks, it does not change.

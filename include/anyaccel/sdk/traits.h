@@ -30,24 +30,25 @@ struct Traits {
   /// to it.
   std::string device_type;
   std::string vendor;  ///< vendor of the devices; empty if it differs by device
-  /// Default of communication_backend_name().
+  /// Default value of communication_backend_name().
   std::string communication_backend;
-  /// Default of get_compile_backend().
+  /// Default value of get_compile_backend().
   std::string compile_backend = "inductor";
   /// Names that set_compile_backend() accepts. Empty: only the default.
   std::vector<std::string> compile_backends;
 
   /// is_synchronized_device(): calls return when their work is complete.
   bool synchronized = false;
-  bool use_host_timers = false;  ///< use_host_timers(): time with the host's clock, not with events
+  bool use_host_timers = false;  ///< use_host_timers(): use the host's clock, not events
   /// resolves_data_dependency(): streams need no explicit waits.
   bool resolves_data_dependency = false;
   /// handles_memory_backpressure(): allocations wait for memory.
   bool handles_memory_backpressure = false;
-  bool indexed_names = true;          ///< device_name(1) is "name:1"; false: "name"
-  bool supports_nvtx_domain = false;  ///< range_push() uses domains and categories
-  bool fp64 = true;                   ///< is_fp64_supported()
-  bool triton = false;                ///< is_triton_supported(), unless it differs by device
+  bool indexed_names = true;  ///< device_name(1) is "name:1"; false: "name"
+  /// supports_nvtx_domain(): range_push() uses domains and categories.
+  bool supports_nvtx_domain = false;
+  bool fp64 = true;     ///< is_fp64_supported(): the device computes in float64
+  bool triton = false;  ///< is_triton_supported(), if all devices have the same value
 
   /// Priority in detection: backends with higher values are probed first. A backend needs a higher
   /// value if its software stack imitates another backend's.

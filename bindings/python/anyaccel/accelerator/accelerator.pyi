@@ -30,15 +30,15 @@ class Accelerator:
         """Return whether at least one device can be used. Does not start a device."""
     def device_name(self, device_index: int | None = None) -> str:
         """Return torch's name for the accelerator's devices, for example "cuda", valid as a torch.device. With an index, return
-        for example "cuda:1", or the plain name if names carry no index (cpu, hpu). Without an index, the call does not touch
-        the device. An index out of range is handled as in set_device()."""
+        for example "cuda:1", or the plain name if device names have no index (cpu, hpu). Without an index, the call does not
+        touch the device. An index out of range is handled as in set_device()."""
     def device(self, device_index: int | None = None) -> Scope:
         """Make a device (default: the current one) current for a `with` block."""
     def torch_device(self, device_index: int | None = None) -> torch.device:
         """Return a device as a torch.device, for factory functions and `tensor.to()`."""
     def set_device(self, device_index: int) -> None:
-        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if names
-        carry no index (cpu, hpu)."""
+        """Make a device current on this thread. An index out of range raises `invalid_argument`, or selects device 0 if device
+        names have no index (cpu, hpu)."""
     def current_device(self) -> int:
         """Index of this thread's current device. Never empty."""
     def current_device_name(self) -> str:
