@@ -10,7 +10,8 @@ import sys
 import time
 
 SIZE, BLOCK, DEPTH = 1 << 30, 1 << 20, 32
-# Other users of a shared disk disturb almost every second, so the best of several passes counts.
+# On a shared disk, other users disturb almost every measurement, so the best of several passes
+# counts.
 PASSES = 3
 
 

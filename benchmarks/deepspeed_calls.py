@@ -18,8 +18,8 @@ TURN_S = 0.004
 
 
 def by_turns(sides, statement):
-    """Return {accelerator: median nanoseconds} of a statement about `a`, alternating between
-    accelerators.
+    """Return {accelerator: median nanoseconds} of a statement that uses the accelerator `a`,
+    alternating between accelerators.
 
     The statement looks up the method in each call, as programs do.
     """

@@ -60,8 +60,8 @@ def all_targets(model):
 
 def benchmark_of(model, **more):
     folder = "{build}/benchmarks/models/" + model
-    # Programs to compare run one after the other, because the memory of a virtual machine can have
-    # half its usual speed for minutes.
+    # Programs that are compared are adjacent in this list, because the memory of a virtual machine
+    # can run at half its usual speed for minutes.
     sides = [
         Side("DeepSpeed AutoTP bf16, 2 ranks", of_ranks([*PEER, "deepspeed", folder]), env=ENV | {"OMP_NUM_THREADS": "1"}, needs=DEEPSPEED,
              ours=()),

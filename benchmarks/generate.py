@@ -197,7 +197,7 @@ def of_deepspeed(folder):
 
 
 class Llama:
-    """llama.cpp through its C interface. Makes only the calls per token that llama.cpp's own
+    """Runs llama.cpp through its C interface. Makes only the calls per token that llama.cpp's own
     programs make.
     """
 

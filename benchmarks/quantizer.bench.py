@@ -16,7 +16,7 @@ def faster(side, work):
 def of_bandwidth(work, form, dtype):
     """Return the bandwidth relative to the copy's.
 
-    For each value, the bytes of its dtype and of its code count.
+    Each value counts with the bytes of its dtype and of its code.
     """
     size = (4 if dtype == "fp32" else 2) + BITS[form] / 8
     return lambda numbers: size / 8 * numbers["memory kept"][f"copy_{work}_{form}_{dtype}_2t_ms"] / numbers["memory kept"][f"ours_{work}_{form}_{dtype}_2t_ms"]

@@ -37,12 +37,12 @@ class Floats {
   float* at_;
 };
 
-constexpr Size width = 768;  // number of inputs, and of outputs, of a weight
+constexpr Size width = 768;  // number of inputs and number of outputs of a weight matrix
 // Number of copies of the weight, 54 MiB in total, so that each call reads a copy from memory.
 constexpr Size copies = 24;
 constexpr Size positions = 1024, dim = 64;
 
-/// Returns the microseconds of function(copy of the weight).
+/// Returns the microseconds per call of `function` with a copy of the weight.
 template <typename Function>
 double with_weights(const std::vector<Floats>& weights, const Function& function) {
   std::size_t next = 0;

@@ -36,8 +36,8 @@ def time_ratio(number, old, new):
 
 
 def middle_mean(values):
-    """Return the mean without the lowest and the highest quarter, because other programs disturb
-    single runs.
+    """Return the interquartile mean, which omits the lowest and the highest quarter, because other
+    programs disturb single runs.
     """
     cut = len(values) // 4
     middle = sorted(values)[cut:len(values) - cut]
@@ -75,8 +75,8 @@ class Interval:
 
 
 def bootstrap(ratios, level=LEVEL, resamples=RESAMPLES, seed=0):
-    """Return the Interval of ratios, one per round: their middle mean on a logarithmic scale, and a
-    percentile bootstrap.
+    """Return the Interval of ratios, one per round: their interquartile mean on a logarithmic
+    scale, and a percentile bootstrap.
 
     With few rounds, plain percentiles are too narrow. They are expanded by the ratio of Student's t
     to the normal distribution (the expanded percentile interval of Hesterberg, "What Teachers

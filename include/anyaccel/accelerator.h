@@ -410,9 +410,9 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: supports_nvtx_domain.
   bool supports_nvtx_domain() const noexcept;
 
-  /// Call `callback` when the device runs: at once if it is initialized, otherwise when it is first
-  /// used. Runs all queued callbacks, then rethrows the first error.
-  /// torch.cuda: _lazy_call. DeepSpeed: lazy_call.
+  /// Call `callback` once the device is initialized: at once if it already is, otherwise when the
+  /// device is first used. If callbacks throw, the remaining ones still run, and the first error is
+  /// rethrown. torch.cuda: _lazy_call. DeepSpeed: lazy_call.
   void lazy_call(std::function<void()> callback);
 
   /// Return the default backend for torch.distributed, for example "nccl". On cpu, the first call
@@ -450,10 +450,10 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: CUDAGraph. DeepSpeed: create_graph.
   [[nodiscard]] Graph create_graph();
 
-  /// Capture this thread's work until the returned object ends: `{ auto c =
+  /// Capture this thread's work until end() or the destructor of the returned object: `{ auto c =
   /// accelerator.capture_to_graph(g); ...; c.end(); }`. `pool`: memory pool of another graph to
-  /// share. `stream`: stream on which to capture (default: a side stream).
-  /// torch.cuda: graph. DeepSpeed: capture_to_graph.
+  /// share. `stream`: stream on which to capture (default: a side stream). torch.cuda: graph.
+  /// DeepSpeed: capture_to_graph.
   [[nodiscard]] GraphCapture capture_to_graph(
       const Graph& graph, std::optional<GraphPool> pool = std::nullopt,
       std::optional<::anyaccel::Stream> stream = std::nullopt);
@@ -498,8 +498,8 @@ class ANYACCEL_API Accelerator {
   std::string op_builder_dir() const;
 
   /// Return a factory of op builders (in DeepSpeed, the builder's class). Never empty: if this
-  /// backend lacks the op, load() of its builders throws `unsupported`, naming op and backend.
-  /// torch.cuda: -. DeepSpeed: get_op_builder.
+  /// backend lacks the op, load() of its builders throws `unsupported`, naming the op and the
+  /// backend. torch.cuda: -. DeepSpeed: get_op_builder.
   OpBuilderFactory get_op_builder(const std::string& class_name) const;
 
   /// Create an op builder. Never null: if this backend lacks the op, load() throws `unsupported`.
@@ -522,9 +522,8 @@ class ANYACCEL_API Accelerator {
   /// torch.cuda: -. DeepSpeed: visible_devices_envs.
   std::vector<std::string> visible_devices_envs() const;
 
-  /// Select a local rank's devices in an environment: set each of visible_devices_envs() to the
-  /// ids, joined by commas.
-  /// torch.cuda: -. DeepSpeed: set_visible_devices_envs.
+  /// Select a local rank's devices in an environment: set each variable in visible_devices_envs()
+  /// to the comma-separated ids. torch.cuda: -. DeepSpeed: set_visible_devices_envs.
   void set_visible_devices_envs(std::map<std::string, std::string>& current_env,
                                 const std::vector<std::string>& local_accelerator_ids) const;
 
@@ -537,8 +536,8 @@ class ANYACCEL_API Accelerator {
 
  private:
   /// Return the index, or the current device's index if it is empty. For an index out of range,
-  /// return 0 if device names have no index, otherwise throw `invalid_argument` on behalf of
-  /// `where`.
+  /// return 0 if device names have no index, otherwise throw `invalid_argument`. `where`: the
+  /// function that the error message names.
   DeviceIndex checked(std::optional<DeviceIndex> index, const char* where) const;
   /// Run the callbacks that lazy_call() queued, if the device is initialized.
   void run_lazy_calls() const;

@@ -159,8 +159,8 @@ class ANYACCEL_API ProcessGroup {
   /// Return the tensors of all ranks, in their order, on rank `destination`, and an empty list on
   /// the others.
   std::vector<at::Tensor> gather(const at::Tensor& input, int destination);
-  /// Write this rank's part to `output`. On rank `source`, `parts` has one tensor per rank; on
-  /// other ranks it must be empty.
+  /// Distribute the tensors of rank `source`: rank i receives `parts[i]` in `output`. On rank
+  /// `source`, `parts` has one tensor per rank; on other ranks it must be empty.
   void scatter(const at::Tensor& output, const std::vector<at::Tensor>& parts, int source);
   /// Exchange rows of the first dimension: `input_splits[i]` rows go to rank i and
   /// `output_splits[i]` rows come from it. Empty splits: the same number for each rank.
@@ -173,7 +173,7 @@ class ANYACCEL_API ProcessGroup {
   void send(const at::Tensor& tensor, int destination, int tag = 0);
   /// Receive a tensor of the same size and dtype from rank `source`.
   void recv(const at::Tensor& tensor, int source, int tag = 0);
-  /// Wait until all ranks have called it.
+  /// Wait until all ranks have called barrier().
   void barrier();
 
  private:

@@ -14,7 +14,8 @@ using InterruptCheck = bool (*)();
 /// program defines. Language bindings call this once at start-up. Thread-safe.
 ANYACCEL_API void set_interrupt_check(InterruptCheck check) noexcept;
 
-/// Call the check, if one is set. Throws `interrupted` on behalf of `where` if it returns true.
+/// Call the check, if one is set. If it returns true, throws `interrupted` with a message that
+/// names `where` as the interrupted function.
 ANYACCEL_API void throw_if_interrupted(const char* where);
 
 }  // namespace anyaccel

@@ -64,8 +64,8 @@ struct Case {
   std::string name;
   Grade grade = Grade::required;
   /// Body of the case. It may throw Failure, Skip or any other exception. An `Error` with code
-  /// `unsupported` means "skipped" unless the case is required; a required case marks the calls
-  /// that a backend may reject with feature().
+  /// `unsupported` means "skipped" unless the case is required; a required case wraps the calls
+  /// that a backend may reject in feature().
   std::function<void(Accelerator&)> run;
   /// Run the case in a new process.
   bool own_process = false;

@@ -89,7 +89,8 @@ class ANYACCEL_API Model {
   int rank() const noexcept;
   /// Number of ranks that hold the model. 1 if one process holds it.
   int ranks() const noexcept;
-  /// Wait until all ranks have called it. Call it before a rank exits while others still need it.
+  /// Wait until all ranks have called barrier(). Call it before a rank exits while others still
+  /// need it.
   void barrier() const;
 
   /// Return the logits [time, vocab] of a sequence as float32 on the host. Throws

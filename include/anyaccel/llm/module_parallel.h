@@ -68,13 +68,13 @@ struct ModuleShard {
 /// with the same inputs. The gradients of replicated parameters are then the same on all ranks, and
 /// those of split parameters are slices of the whole gradients.
 ///
-/// Styles without rules are derived from names and sizes. A Linear with a name that usually ends a
-/// block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2, dense_4h_to_h,
-/// c_proj) becomes a row layer if the Linear layers of the same parent produce its inputs, once or
-/// as fused parts; those become column layers. Every other Linear is gathered. Every Embedding is
-/// split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of the first rank's
-/// tokens. These two styles are correct for any use of a layer. Layers smaller than the number of
-/// ranks are replicated.
+/// Styles without rules are derived from names and sizes. A Linear whose name is common for the
+/// last layer of a block (o_proj, out_proj, wo, attention.dense; down_proj, fc2, w2, linear2, lin2,
+/// dense_4h_to_h, c_proj) becomes a row layer if the Linear layers of the same parent produce its
+/// inputs, once or as fused parts; those become column layers. Every other Linear is gathered.
+/// Every Embedding is split by vocabulary unless it has `max_norm`, or a `padding_idx` outside of
+/// the first rank's tokens. The styles gathered and vocabulary are correct for any use of a layer.
+/// Layers smaller than the number of ranks are replicated.
 ///
 /// Implementation: the tensor of a split weight carries a dispatch key (DeferredInit). t, matmul,
 /// mm, addmm, linear and embedding of such a tensor run the collectives, with gradients. Every

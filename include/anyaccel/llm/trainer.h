@@ -87,12 +87,12 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< number of the step, from 1
-  double loss = 0;        ///< mean over the batch in nats per token
+  double loss = 0;  ///< mean loss of the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
   double gradient_norm = 0;
-  double tokens_per_second = 0;  ///< smoothed over the last steps
+  double tokens_per_second = 0;  ///< smoothed over the most recent steps
   /// Bytes of live tensors on the device.
   std::int64_t memory_allocated = 0;
   double seconds = 0;       ///< since training began
@@ -106,7 +106,7 @@ struct TrainResult {
   std::string accelerator;
   std::int64_t steps = 0;
   std::vector<double> losses;  ///< losses of this run's steps
-  /// Mean of the last steps (a tenth of the run, at most 20). 0 if there were none.
+  /// Mean loss of the last steps (a tenth of the run, at most 20). 0 if there were none.
   double final_loss = 0;
   double tokens_per_second = 0;
   double seconds = 0;

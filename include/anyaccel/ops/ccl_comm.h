@@ -65,7 +65,7 @@ class ANYACCEL_API CCLComm {
   at::Tensor all_to_all(const at::Tensor& tensor,
                         const std::vector<std::int64_t>& output_splits = {},
                         const std::vector<std::int64_t>& input_splits = {});
-  /// Wait until all ranks have called it.
+  /// Wait until all ranks have called barrier().
   void barrier();
 
  private:

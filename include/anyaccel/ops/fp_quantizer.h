@@ -40,8 +40,8 @@ constexpr std::int64_t row_bytes(std::int64_t group_size, std::int64_t q_bits) {
 ///   same `seed` gives the same codes. Otherwise round to nearest: halves away from 0, and
 ///   subnormal numbers to even.
 ///
-/// The largest magnitude of a group becomes the format's largest number. A group with a NaN or an
-/// infinity dequantizes to NaN.
+/// The scale maps the largest magnitude of a group to the format's largest number. A group with a
+/// NaN or an infinity dequantizes to NaN.
 ANYACCEL_API void quantize(const at::Tensor& out, const at::Tensor& val, std::int64_t group_size,
                            bool stochastic_rounding, std::int64_t q_bits,
                            std::int64_t q_mantisa_bits, std::int64_t seed = 0);
@@ -52,9 +52,9 @@ ANYACCEL_API void dequantize(const at::Tensor& val, const at::Tensor& val_q,
                              std::int64_t q_exponent_bits);
 
 /// Dequantize selected slices of `val_q` into `val`. Slice i of the first dimension of `val` is the
-/// slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. An index out of range
-/// throws `invalid_argument` in host memory. On CUDA, only the device knows the indices, and the
-/// slice becomes NaN.
+/// slice of the quantized tensor that `indexes[i]` (int32 or int64) selects. For host tensors, an
+/// index out of range throws `invalid_argument`. On CUDA, the host does not read the indices, and
+/// an index out of range fills its slice with NaN.
 ANYACCEL_API void selective_dequantize(const at::Tensor& val, const at::Tensor& val_q,
                                        const at::Tensor& indexes, std::int64_t group_size,
                                        std::int64_t q_mantisa_bits, std::int64_t q_exponent_bits);

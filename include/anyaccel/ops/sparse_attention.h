@@ -87,12 +87,12 @@ struct FixedSparsityOptions {
   std::string attention = "bidirectional";
   /// Representative blocks attend to all blocks. Requires "bidirectional".
   bool horizontal_global_attention = false;
-  /// More than 1 requires different_layout_per_head.
+  /// Values above 1 require different_layout_per_head.
   std::int64_t num_different_global_patterns = 1;
 };
 
-/// Consecutive windows. The last blocks of a window represent it: all queries attend to them (Child
-/// et al., arXiv:1904.10509).
+/// A layout of consecutive windows. The last blocks of a window represent it: all queries attend to
+/// them (Child et al., arXiv:1904.10509).
 class ANYACCEL_API FixedSparsityConfig : public SparsityConfig {
  public:
   explicit FixedSparsityConfig(std::int64_t num_heads, const FixedSparsityOptions& options = {});
@@ -115,7 +115,7 @@ struct VariableSparsityOptions {
   std::int64_t seed = 0;
 };
 
-/// Windows of the given sizes, the given global blocks, and random blocks.
+/// A layout with windows of the given sizes, the given global blocks, and random blocks.
 class ANYACCEL_API VariableSparsityConfig : public SparsityConfig {
  public:
   explicit VariableSparsityConfig(std::int64_t num_heads,
@@ -135,7 +135,8 @@ struct BigBirdSparsityOptions {
   std::int64_t seed = 0;
 };
 
-/// A sliding window, global blocks and random blocks (Zaheer et al., "Big Bird", arXiv:2007.14062).
+/// A layout with a sliding window, global blocks and random blocks (Zaheer et al., "Big Bird",
+/// arXiv:2007.14062).
 class ANYACCEL_API BigBirdSparsityConfig : public SparsityConfig {
  public:
   explicit BigBirdSparsityConfig(std::int64_t num_heads,
@@ -152,8 +153,9 @@ struct BSLongformerSparsityOptions {
   std::string attention = "bidirectional";
 };
 
-/// A sliding window and the given global blocks, which attend to all blocks and to which all
-/// queries attend. The block-sparse form of Longformer (Beltagy et al., arXiv:2004.05150).
+/// A layout with a sliding window and the given global blocks, which attend to all blocks and to
+/// which all queries attend. The block-sparse form of Longformer (Beltagy et al.,
+/// arXiv:2004.05150).
 class ANYACCEL_API BSLongformerSparsityConfig : public SparsityConfig {
  public:
   explicit BSLongformerSparsityConfig(std::int64_t num_heads,
@@ -167,7 +169,7 @@ struct LocalSlidingWindowSparsityOptions {
   std::string attention = "unidirectional";
 };
 
-/// A sliding window without global blocks.
+/// A layout with a sliding window and without global blocks.
 class ANYACCEL_API LocalSlidingWindowSparsityConfig : public SparsityConfig {
  public:
   explicit LocalSlidingWindowSparsityConfig(std::int64_t num_heads,

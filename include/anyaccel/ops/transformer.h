@@ -94,7 +94,7 @@ class ANYACCEL_API TransformerLayer {
   at::Tensor& parameter(const std::string& name);
   const TransformerConfig& config() const noexcept { return config_; }
 
-  /// Set training mode, in which dropout is active. A new layer is in training mode.
+  /// Enable or disable training mode, in which dropout is active. A new layer is in training mode.
   void train(bool on = true) noexcept { training_ = on; }
   /// Leave training mode.
   void eval() noexcept { train(false); }

@@ -1,4 +1,4 @@
-// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by noun.
+// Interfaces for authors of backends: 25 virtual functions, 7 of them pure, grouped by topic.
 // `TorchBackend` (sdk/torch_backend.h) implements all of them for any device type that torch knows.
 // A backend for such a device derives from it and overrides only the differences.
 //
@@ -83,7 +83,7 @@ class ANYACCEL_API DeviceInterface {
   virtual void synchronize(DeviceIndex index) = 0;
   /// Return whether the device's runtime is initialized in this process. Optional: true.
   virtual bool is_initialized() const noexcept;
-  /// Return a device's properties. Optional: vendor and triton from the traits.
+  /// Return a device's properties. Optional: only vendor and triton, from the traits.
   virtual DeviceProperties properties(DeviceIndex index) const;
   /// Return how well a device supports a dtype. Optional: integers and IEEE types of up to 32 bits
   /// are storable, and computable if torch has arithmetic for them (not bool, uint16, uint32,
