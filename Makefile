@@ -54,7 +54,7 @@ bench:  ## Build and run the benchmarks; write docs/benchmarks.md
 	@$(BUILD_TARGETS)
 	@benchmarks/run --all --build $(BUILD) --out docs/benchmarks.md
 
-hardware-report:  ## Build, judge and measure on this machine's accelerator, offline; resumable; BACKEND=name
+hardware-report:  ## Build, test and measure on this machine's accelerator, without network; can be resumed; BACKEND=name
 	@tools/hardware_report $(if $(BACKEND),--backend $(BACKEND))
 
 install: build  ## Install to PREFIX

@@ -43,9 +43,9 @@ WORDS = {"package": "anyaccel.get_accelerator()", "bridge": "the object that Dee
 benchmarks = {
     "deepspeed_import": Benchmark(
         title="DeepSpeed's import",
-        about="""Milliseconds of `import deepspeed` in a process that has imported torch: stock, and after
-            `import anyaccel.deepspeed`, which also loads AnyAccel's library and creates the
-            accelerator. "Start" shows what `import anyaccel` alone adds.""",
+        about="""Milliseconds of `import deepspeed` in a process that has imported torch: by itself,
+            and after `import anyaccel.deepspeed`, which also loads AnyAccel's library and creates
+            the accelerator. "Start" shows what `import anyaccel` alone adds.""",
         sides=sides("-c", IMPORT),
         targets=[Target("added to DeepSpeed's import", lambda n: n[OURS]["import_ms"] - n[STOCK]["import_ms"], at_most=50, unit="ms")]),
     "deepspeed_calls": Benchmark(
@@ -66,10 +66,10 @@ benchmarks = {
                    for side, words in WORDS.items() for name in CONSTANTS)]),
     "deepspeed_zero1": Benchmark(
         title="A ZeRO-1 training step on the CPU",
-        about="""Milliseconds per step (forward, backward, optimizer; median of 30) of a small transformer
-            with 2 layers of width 256 on 256 tokens, under DeepSpeed's ZeRO stage 1 with
-            DeepSpeedCPUAdam. One side uses DeepSpeed's accelerator and CPUAdam, the other AnyAccel's
-            behind the same classes. Ops are built beforehand.""",
+        about="""Milliseconds per step (forward, backward, optimizer; median of 30) of a small
+            transformer with 2 layers of width 256 on 256 tokens, under DeepSpeed's ZeRO stage 1
+            with DeepSpeedCPUAdam. Stock DeepSpeed uses its own accelerator and CPUAdam; DeepSpeed on
+            AnyAccel uses AnyAccel's behind the same classes. Ops are built beforehand.""",
         prepare=["{python}", "{here}/deepspeed_steps.py", "build"],
         sides=sides("{here}/deepspeed_steps.py", "train"),
         targets=[Target("speedup over stock", of_stock("step_ms"), at_least=1.0, unit="times")]),

@@ -34,5 +34,5 @@ benchmarks = {
     "op_build_others": compare(
         "First build of the other ops", "With async_io, both also build pin_memory.",
         [op for op in BUILDERS if op not in ("cpu_adam", "deepspeed_shm_comm")], 1,
-        "it takes about eight minutes."),
+        "a round takes about eight minutes."),
 }

@@ -82,7 +82,7 @@ function(anyaccel_library name)
   endif()
 endfunction()
 
-option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: each with its own command" ON)
+option(ANYACCEL_TOGETHER "Compile the sources of a group together; OFF: compile each separately" ON)
 # anyaccel_together(target group a.cpp ...): compile sources of this folder as one, because reading
 # the same headers takes most of the time. Later calls, also from other folders, add to the group.
 # Two sources of a group must not define the same name in one namespace. Sources without a group are

@@ -6,7 +6,7 @@ import statistics
 
 from . import intervals, measure, write
 
-HOW = """Each figure is taken from both commits in turn, in ABBA order. "time, new / old" is the middle mean of its ratio over the rounds; rates are
+HOW = """Each figure is taken from both commits in turn, in ABBA order. "time, new / old" is the interquartile mean of its ratio over the rounds; rates are
 inverted, so above 1 the new commit is slower. Intervals are bootstrap 95 % intervals, and the resolution is half their width. A figure is
 slower or faster if its interval does not contain 1, in the first rounds and again in fresh ones, whose values are shown."""
 

@@ -81,7 +81,7 @@ class CheckWords(unittest.TestCase):
 
     # Fails if a broken list is used: a pattern without an example, or with one that it does not find.
     def test_broken_list(self):
-        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not find its example")):
+        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not match its example")):
             status, output = self.run_tool({"tools/words/avoid.tsv": line, "a.md": "Text.\n"})
             self.assertEqual(status, 1)
             self.assertIn(words, output)

@@ -108,7 +108,7 @@ class Tree:
         """
         path = self.root / os.path.normpath(os.path.join(os.path.dirname(source), link))
         if not path.is_file():
-            self.errors.append(f"{source}: there is no picture {link}")
+            self.errors.append(f"{source}: missing picture {link}")
             return ""
         return f'<div class="diagram">{path.read_text().strip()}</div>'
 
@@ -121,7 +121,7 @@ class Tree:
             place = os.path.join(place, "README.md")
         there = self.site_path(place)
         if there is None:
-            self.errors.append(f"{source}: the link {link} leads nowhere")
+            self.errors.append(f"{source}: broken link {link}")
             return link
         result = os.path.relpath(there, os.path.dirname(target) or ".")
         return result + ("#" + anchor if anchor else "")

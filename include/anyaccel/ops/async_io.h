@@ -38,8 +38,8 @@ class [[nodiscard]] AsyncIORequest {
   c10::IValue object_;
 };
 
-/// Reads and writes tensors, with the names, arguments and results of DeepSpeed's aio_handle.
-/// Errors are an `anyaccel::Error`.
+/// Reads and writes tensors, with the names, arguments and results of DeepSpeed's aio_handle. All
+/// errors are exceptions of type `anyaccel::Error`.
 ///
 /// Any offset, length, memory and dtype is supported. Data that is aligned for the disk is
 /// transferred directly between disk and tensor (O_DIRECT). Other memory is copied through an

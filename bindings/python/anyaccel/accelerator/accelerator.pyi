@@ -164,8 +164,8 @@ class Accelerator:
     def supports_nvtx_domain(self) -> bool:
         """Return whether range_push() uses domains and categories."""
     def lazy_call(self, callback: Callable[[], object]) -> None:
-        """Call `callback` when the device runs: at once if it is initialized, otherwise when it is first used. Runs all queued
-        callbacks, then rethrows the first error."""
+        """Call `callback` once the device is initialized: at once if it already is, otherwise when the device is first used. If
+        callbacks raise, the remaining ones still run, and the first error is rethrown."""
     def communication_backend_name(self) -> str:
         """Return the default backend for torch.distributed, for example "nccl". On cpu, the first call may start a process to test
         oneCCL."""
@@ -210,7 +210,7 @@ class Accelerator:
     def op_builder_dir(self) -> str:
         """Name of the Python package that contains the op builders."""
     def get_op_builder(self, class_name: str) -> type[OpBuilder]:
-        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported` and names op and
+        """Return the builder's class. Never None: if this backend lacks the op, load() raises `unsupported`, naming the op and the
         backend."""
     def create_op_builder(self, class_name: str) -> OpBuilder:
         """Create a builder. Never None, like get_op_builder()."""
@@ -222,4 +222,4 @@ class Accelerator:
     def visible_devices_envs(self) -> list[str]:
         """Environment variables that select devices. Empty if there are none (cpu)."""
     def set_visible_devices_envs(self, current_env: MutableMapping[str, str], local_accelerator_ids: Iterable[int | str]) -> None:
-        """Select a local rank's devices in an environment: set each of visible_devices_envs() to the ids, joined by commas."""
+        """Select a local rank's devices in an environment: set each variable in visible_devices_envs() to the comma-separated ids."""
