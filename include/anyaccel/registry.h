@@ -28,8 +28,8 @@ struct BackendVerdict {
 
 /// The accelerator that detection chose, with the reason.
 struct Detection {
-  std::string accelerator;               ///< name of the chosen backend; empty if none was chosen
-  std::string reason;  ///< reason for the choice, or why there is none, in one sentence
+  std::string accelerator;  ///< name of the chosen backend; empty if none was chosen
+  std::string reason;       ///< reason for the choice, or why there is none, in one sentence
   std::vector<BackendVerdict> backends;  ///< results in probing order
 };
 

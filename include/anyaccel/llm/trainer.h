@@ -87,7 +87,7 @@ struct TrainInfo {
 /// Statistics of one finished step.
 struct TrainStep {
   std::int64_t step = 0;  ///< number of the step, from 1
-  double loss = 0;  ///< mean loss of the batch, in nats per token
+  double loss = 0;        ///< mean loss of the batch, in nats per token
   /// Learning rate of the step.
   double lr = 0;
   /// Gradient norm before clipping.
