@@ -112,7 +112,7 @@ class Runner(unittest.TestCase):
         targets = [Target("compared with the peer", lambda n: n["a"]["x"] / n["peer"]["x"], at_most=1)]
         page = write.section(measure.run(bench([self.tracing("a"), peer], targets), PLACES, 7, max_load=99))
         self.assertIn("Left out because it is not installed: peer.", page)
-        self.assertIn("Not judged because a side was left out: compared with the peer.", page)
+        self.assertIn("Not evaluated because a program was left out: compared with the peer.", page)
 
     # Fails if a benchmark with few, long rounds does not say so on the page, with all figures. Too
     # few short rounds must be an error.

@@ -83,7 +83,7 @@ class CheckWords(unittest.TestCase):
     # Fails if an invalid list of patterns is accepted: each pattern needs an example that it
     # matches.
     def test_broken_list(self):
-        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not find its example")):
+        for line, words in (("\\bfoo\\b\tbar\n", "expected three fields"), ("\\bfoo\\b\tbar\tbaz\n", "does not match its example")):
             status, output = self.run_tool({"tools/words/avoid.tsv": line, "a.md": "Text.\n"})
             self.assertEqual(status, 1)
             self.assertIn(words, output)

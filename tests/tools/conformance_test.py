@@ -64,8 +64,8 @@ class Conformance(unittest.TestCase):
         for options in ((), ("--some",)):
             status, said, judged = self.judge(cache, *options, accelerator="another")
             self.assertEqual((status, sorted(name for name, _ in judged)), (0, ["cpu", "four", "sim", "two"]))
-            self.assertIn("one    is not judged: [sim] the LibTorch of this process", said)
-            self.assertIn("three  is not judged", said)
+            self.assertIn("one    is not tested: [sim] the LibTorch of this process", said)
+            self.assertIn("three  is not tested", said)
         self.assertEqual([name for name, _ in self.judge(cache)[2]], ["cpu", "one", "two", "three", "four", "sim"])
         self.assertEqual([name for name, _ in self.judge(cache, "one", accelerator="another")[2]], ["one"])
 

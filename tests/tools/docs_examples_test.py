@@ -107,7 +107,7 @@ class Running(unittest.TestCase):
     # Fails if a failed command, or output that differs from the page, is accepted.
     def test_failures(self):
         for text, words in (("```sh\nfalse\ntrue\n```\n", "page.md:1: the commands failed"), ("<!-- exit: 1 -->\n```sh\ntrue\n```\n", "expected exit status 1"),
-                            ("```sh\necho a\n```\n<!-- output -->\n```text\nb\n```\n", "not what the page shows"),
+                            ("```sh\necho a\n```\n<!-- output -->\n```text\nb\n```\n", "differs from the page"),
                             ("```sh\nexit 0\n```\n```sh\necho never\n```\n", "the commands failed")):
             status, output = self.run_page(text)
             self.assertEqual(status, 1, text + output)
@@ -119,7 +119,7 @@ class Running(unittest.TestCase):
         page = "```sh\ntrue\n```\n\n<!-- needs: MODULE -->\n```sh\nfalse\n```\n"
         status, output = self.run_page(page.replace("MODULE", "no_such_module"))
         self.assertEqual(status, 0, output)
-        self.assertIn("except what needs the module no_such_module", output)
+        self.assertIn("without the part that needs the module no_such_module", output)
         status, output = self.run_page(page.replace("MODULE", "json"))
         self.assertEqual(status, 1, output)
         self.assertNotIn("needs the module", output)

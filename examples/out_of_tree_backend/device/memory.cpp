@@ -1,4 +1,4 @@
-// Device memory: host memory that is counted, and that ends where the device's would.
+// Device memory: host memory with statistics and with the size limit of a device.
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -42,7 +42,7 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   bool initialized() override { return true; }
-  // Nothing is kept for later.
+  // There is no cache: freed memory is returned at once.
   void emptyCache(c10::MempoolId_t /*pool*/) override {}
   void recordStream(const c10::DataPtr& /*pointer*/, c10::Stream /*stream*/) override {}
   Stats getDeviceStats(c10::DeviceIndex device) override {

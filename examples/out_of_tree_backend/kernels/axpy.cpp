@@ -1,4 +1,4 @@
-// a * x + y in one pass over the device's memory. Built when it is first loaded, as axpy.op says.
+// a * x + y in one pass over the device's memory. axpy.op describes how to build it.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// a * x + y in one pass. AnyAccel builds it when it is first loaded.
+// a * x + y in one pass. AnyAccel builds the op when it is first loaded.
 #include <torch/csrc/utils/pybind.h>
 
 #include <cstdint>
