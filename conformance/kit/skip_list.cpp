@@ -35,7 +35,7 @@ std::vector<ListedCase> read_skip_list(std::istream& in, const std::string& name
     const bool known = kind == "unsupported" || kind == "expected-failure";
     if (!known || item.reason.empty())
       throw Error(ErrorCode::invalid_argument, "conformance",
-                  {.what = name + ", line " + std::to_string(number) + " is not a skip-list line",
+                  {.what = name + ", line " + std::to_string(number) + ": invalid skip-list entry",
                    .got = "'" + line.substr(0, 200) + "'",
                    .want = "unsupported|expected-failure PATTERN REASON"});
     item.kind =

@@ -132,14 +132,15 @@ void write_markdown(std::ostream& out, const Report& report) {
   for (const auto& result : report.results) {
     if (!worth_a_line(result)) continue;
     if (!any)
-      out << "\n## What did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- | --- "
+      out << "\n## Cases that did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- "
+             "| --- "
              "|\n";
     any = true;
     out << "| " << result.suite << '.' << result.name << " | " << to_string(result.grade) << " | "
         << to_string(result.outcome) << " | " << cell(result.message) << " |\n";
   }
   const auto reasons = skips(report);
-  if (!reasons.empty()) out << "\n## What does not apply\n\n| cases | why |\n| --- | --- |\n";
+  if (!reasons.empty()) out << "\n## Skipped cases\n\n| cases | why |\n| --- | --- |\n";
   for (const auto& [reason, names] : reasons)
     out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
 }

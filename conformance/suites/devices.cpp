@@ -108,7 +108,7 @@ ANYACCEL_CONFORMANCE_CASE(devices, refused_set_device_changes_nothing, required)
       ErrorCode::invalid_argument, [&] { accelerator.set_device(accelerator.device_count()); },
       "set_device");
   expect_equal(accelerator.current_device(), before,
-               "current_device() after a refused set_device()");
+               "current_device() after a rejected set_device()");
 }
 
 // torch.accelerator calls these: `with torch.accelerator.device_index(1):` is exchangeDevice(1),

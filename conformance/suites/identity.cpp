@@ -160,8 +160,8 @@ ANYACCEL_CONFORMANCE_CASE(identity, probe_agrees_with_device_count, required) {
 ANYACCEL_CONFORMANCE_CASE(identity, host_is_asked_after_devices, required) {
   if (!on_host(accelerator)) skip("only the host's priority is checked");
   const auto priority = accelerator.backend().traits().priority;
-  expect(priority <= -1000, "the host would hide devices in detection: its priority is " +
-                                std::to_string(priority) + ", devices have 0 or above");
+  expect(priority <= -1000, "the host would take precedence over devices: its priority is " +
+                                std::to_string(priority) + ", want -1000 or less");
 }
 
 ANYACCEL_CONFORMANCE_CASE(identity, detection_says_why, required) {

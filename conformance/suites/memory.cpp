@@ -62,8 +62,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, views_are_counted_once, required) {
 ANYACCEL_CONFORMANCE_CASE(memory, empty_tensors_take_nothing, required) {
   const auto before = allocated(accelerator);
   const auto tensor = bytes_on(accelerator, 0);
-  expect_equal(allocated(accelerator), before,
-               "memory_allocated() after a tensor without elements");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after creating an empty tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {
@@ -173,9 +172,9 @@ ANYACCEL_CONFORMANCE_CASE(memory, devices_count_apart, required) {
   const auto guard = accelerator.device(1);
   const auto tensor = bytes_on(accelerator, 8 * kMiB);
   expect_equal(allocated(accelerator, 0), first_before,
-               "device 0's bytes after a tensor on device 1");
+               "device 0's allocated bytes after an allocation on device 1");
   expect(allocated(accelerator, 1) - second_before >= 8 * kMiB,
-         "device 1's bytes did not grow with a tensor on it");
+         "device 1's allocated bytes did not grow after an allocation on it");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, reset_of_one_device_leaves_another, required) {
@@ -265,8 +264,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, lack_of_memory_is_an_out_of_memory_error, requ
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, allocation_waits_for_memory_where_claimed, required, true) {
-  if (!accelerator.handles_memory_backpressure())
-    skip("it does not promise to wait until memory in use is freed");
+  if (!accelerator.handles_memory_backpressure()) skip("handles_memory_backpressure() is false");
   need_own_memory(accelerator);
   const auto side = feature([&] { return accelerator.Stream(); });
   queue_work(accelerator, 1);

@@ -33,10 +33,11 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
   accelerator.manual_seed(7);
   const auto a = drawn(accelerator), b = drawn(accelerator);
   accelerator.manual_seed(7);
-  expect(drawn(accelerator) == a && drawn(accelerator) == b, "the same seed gives other numbers");
+  expect(drawn(accelerator) == a && drawn(accelerator) == b,
+         "the same seed gives different numbers");
   expect(a != b, "two draws give the same numbers");
   accelerator.manual_seed(8);
-  expect(drawn(accelerator) != a, "another seed gives the same numbers");
+  expect(drawn(accelerator) != a, "a different seed gives the same numbers");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, initial_seed_is_the_seed_given, required) {

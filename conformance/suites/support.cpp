@@ -103,8 +103,7 @@ void need_devices(const Accelerator& accelerator, int count) {
 }
 
 void need_indexed_names(const Accelerator& accelerator) {
-  if (!accelerator.backend().traits().indexed_names)
-    skip("its devices have no index of their own in torch");
+  if (!accelerator.backend().traits().indexed_names) skip("its devices have no index in torch");
 }
 
 void need_separate_devices(const Accelerator& accelerator, int count) {

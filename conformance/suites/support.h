@@ -34,7 +34,7 @@ bool on_host(const Accelerator& accelerator);
 bool standing_in();
 /// Skip reason for guarantees of the hardware.
 inline constexpr const char* kNotImitated =
-    "the simulated device does not imitate this guarantee of the hardware";
+    "the simulated device does not provide this guarantee of the hardware";
 
 /// These functions skip the case unless their condition holds.
 void need_devices(const Accelerator& accelerator, int count);

@@ -226,7 +226,7 @@ void AtomicFile::commit() {
   ::close(std::exchange(descriptor_, -1));
   if (!in_place) {
     ::unlink(aside_.c_str());
-    fail("write_file", "cannot put in place", path_, error);
+    fail("write_file", "cannot replace", path_, error);
   }
   // Some file systems cannot flush a folder. This is not an error, because the new content is in
   // place.

@@ -88,7 +88,7 @@ for bad in (lambda: register_backend("x", int), lambda: register_backend("x", Ca
     assert lines[0].startswith("unsupported") and "no way to wait" in lines[0]
     assert lines[1].startswith("internal") and "KeyError: 'a slip'" in lines[1]
     assert lines[2].startswith("unavailable") and "it is taken" in lines[2]
-    assert lines[3].startswith("internal") and "current_stream() returned a wrong type" in lines[3]
+    assert lines[3].startswith("internal") and "current_stream() returned a value of the wrong type" in lines[3]
     assert lines[4:] == ["interrupted"] + ["invalid_argument"] * 5
 
 

@@ -49,7 +49,7 @@ class PythonHostAllocator final : public c10::Allocator {
           bytes);
       if (data == nullptr)
         throw Error(ErrorCode::out_of_memory, where_,
-                    {.what = "its allocate() returned no memory",
+                    {.what = "allocate() of the host allocator returned no memory",
                      .want = std::to_string(bytes) + " bytes"});
     }
     return {data, data, &release, c10::Device(c10::kCPU)};

@@ -19,7 +19,7 @@ enum class Kind {
 
 /// A stable name for programs, such as "unordered_streams".
 const char* name(Kind kind) noexcept;
-/// A title for people, such as "use on two streams that nothing orders".
+/// A title for people, such as "unsynchronized use on two streams".
 const char* title(Kind kind) noexcept;
 /// How to fix it, in one sentence.
 const char* remedy(Kind kind) noexcept;
