@@ -117,7 +117,7 @@ class Parallel(unittest.TestCase):
         alone = json.loads(shell(self.prompt + sample).stdout)["ids"]
         done = self.together(3, sample + " --self-check")
         self.assertEqual(json.loads(done.stdout)["ids"], alone)
-        self.assertIn("logits of 3 ranks differ from those of one by at most", done.stderr)
+        self.assertIn("logits of 3 ranks differ from those of a single rank by at most", done.stderr)
 
     def test_guesses_and_prompts(self):
         """Fails if ranks speculate or batch differently, so that they deadlock, or a draft model is

@@ -94,7 +94,7 @@ TEST_F(RunJob, NothingStays) {
 // Fails if processes that a successful job left behind keep running, or are not reported.
 TEST_F(RunJob, NothingStaysBehindSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
-  EXPECT_THAT(said_, HasSubstr("1 processes that they left behind were ended"));
+  EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
 }
 
 // Fails if the first failure reported is the first in the list of ranks rather than in time. The

@@ -24,13 +24,13 @@ int parallel_ranks(const ParallelOptions& options) {
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not a number of ranks",
+                {.what = "--tensor-parallel requires a number of ranks",
                  .got = quoted_text(number),
                  .want = "auto, or 1 to 9999"});
   }
   if (!options.plan && std::to_string(ranks) != started) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not the number of ranks that were started",
+                {.what = "--tensor-parallel differs from the number of started ranks",
                  .got = number,
                  .want = started,
                  .hint = "start them with anyaccel launch --num_accelerators " + number});
@@ -71,7 +71,7 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
       ->type_name("FILE");
   command.add_flag(
       "--plan", options.plan,
-      "Print each rank's part of every weight, with --quantize also its format, and exit");
+      "Print each rank's shard of every weight and, with --quantize, its format, then exit");
   command.add_flag("--self-check", options.self_check,
                    "First compare the logits of all ranks with those of a single rank");
 }
@@ -129,13 +129,13 @@ void self_check(const std::string& folder, const llm::LoadOptions& load,
       model.quantized() ? 1e-3 : 1e-4;  // inputs of quantized weights are rounded to 16 bits
   if (model.dtype() != c10::kFloat) share = 5e-2;
   std::cerr << "anyaccel: logits of " << model.ranks()
-            << " ranks differ from those of one by at most " << difference << ", the largest is "
-            << largest;
+            << " ranks differ from those of a single rank by at most " << difference
+            << "; the largest logit is " << largest;
   if (const auto others =
           load.bits ? otherwise_quantized(folder, load, options, model.ranks()) : 0) {
     share = load.bits == 8 ? 5e-2 : 0.5;
-    std::cerr << "; " << others
-              << " weights are quantized in other groups than on one rank (--plan)";
+    std::cerr << "; weights quantized in different groups than on a single rank: " << others
+              << " (see --plan)";
   }
   std::cerr << "\n";
   if (!(difference <= share * std::max(1.0, largest))) {
