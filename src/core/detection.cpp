@@ -217,7 +217,7 @@ Detection detection() {
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
     throw Error(ErrorCode::invalid_argument, "set_accelerator",
-                {.what = "there is no backend",
+                {.what = "no backend was given",
                  .got = "null",
                  .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();

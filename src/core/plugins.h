@@ -17,7 +17,7 @@ void register_found_plugins(const std::vector<PluginFolder>& folders) noexcept;
 /// True for the name of a backend that a plugin's text file registered. Thread-safe.
 bool is_plugin(const std::string& name);
 
-/// "; plugins that were refused: ..." for messages; empty if there are none.
+/// "; rejected plugins: ..." for messages; empty if there are none.
 std::string refused_plugins();
 
 }  // namespace anyaccel

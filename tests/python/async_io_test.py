@@ -251,7 +251,7 @@ def test_queue_that_is_asked_for(path):
     os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
     try:
         handle = aio.aio_handle()
-        assert handle.get_queue() == "threads" and "asked for" in handle.get_queue_reason()
+        assert handle.get_queue() == "threads" and "requested" in handle.get_queue_reason()
         handle.sync_pwrite(numbers(100), path)
         os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
         with pytest.raises(anyaccel.Error, match="ANYACCEL_AIO_QUEUE"):

@@ -132,7 +132,7 @@ def test_errors():
     assert unknown.device_name() == "no_such_device" and unknown.communication_backend_name
     with pytest.raises(anyaccel.Error) as error:
         set_accelerator(unknown)
-    assert error.value.code == "unavailable" and "does not know the device type" in str(error.value)
+    assert error.value.code == "unavailable" and "does not support the device type" in str(error.value)
 
 
 # Fails if memory statistics recurse in a class that overrides only some of them.

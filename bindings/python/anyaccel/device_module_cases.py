@@ -102,8 +102,7 @@ def checkpoint_repeats_random_numbers():
         direct = gradient(lambda function, x: function(x))
         for reentrant in (False, True):
             again = gradient(lambda function, x: checkpoint(function, x, use_reentrant=reentrant))
-            assert torch.equal(direct, again), (f"torch.utils.checkpoint (use_reentrant={reentrant}) drops other elements in the second "
-                                                f"forward pass on device {index}, so gradients are wrong")
+            assert torch.equal(direct, again), (f"torch.utils.checkpoint (use_reentrant={reentrant}) drops different elements in the second forward pass on device {index}, so gradients are wrong")
 
 
 @case("required")
@@ -117,8 +116,8 @@ def fork_rng_restores_the_generators():
             _draw(index)
         second = _draw(index)
         torch.manual_seed(5)
-        assert torch.equal(first, _draw(index)), f"the seed does not decide what device {index} draws"
-        assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change what device {index} draws later"
+        assert torch.equal(first, _draw(index)), f"the seed does not determine the random numbers of device {index}"
+        assert torch.equal(second, _draw(index)), f"numbers drawn inside torch.random.fork_rng() change later random numbers of device {index}"
         assert not torch.equal(*before), f"device {index} draws the same numbers twice"
 
 

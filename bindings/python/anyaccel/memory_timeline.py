@@ -76,7 +76,7 @@ class MemoryTimeline:
 
     def __enter__(self) -> "MemoryTimeline":
         if self._recorder is not None:
-            raise make_error("invalid_state", "MemoryTimeline", "the timeline is active already")
+            raise make_error("invalid_state", "MemoryTimeline", "the timeline is already active")
         self._accelerator = get_accelerator()
         if self._device_index is None:
             self._device_index = self._accelerator.current_device()

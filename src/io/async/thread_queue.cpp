@@ -28,7 +28,7 @@ class ThreadQueue final : public Queue {
       // Fewer threads only make the queue slower.
       if (threads_.empty())
         throw Error(ErrorCode::unavailable, "threads",
-                    {.what = std::string("no thread can be made: ") + error.what()});
+                    {.what = std::string("cannot create a thread: ") + error.what()});
     }
   }
   ~ThreadQueue() override {

@@ -106,7 +106,7 @@ TEST(SaveRun, NothingToResume) {
   folder.write("text", "a text to train on");
   TrainOptions options = tiny(folder, 8);
   options.resume = true;
-  EXPECT_ERROR(Trainer(options).run(), not_found, "there is no run to resume in the folder");
+  EXPECT_ERROR(Trainer(options).run(), not_found, "no run to resume in the folder");
 }
 
 // Fails if a process killed between the renames leaves a mixture that cannot be resumed, or

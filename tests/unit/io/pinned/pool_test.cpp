@@ -137,9 +137,9 @@ TEST_F(PinPool, KnowsViews) {
 // Fails if free blocks are not released for a new one, or the message has no remedy.
 TEST_F(PinPool, LimitsAreNamed) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(refusal(600 << 10).find(
-                "RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal(600 << 10).find("a higher RLIMIT_MEMLOCK than 1048576 bytes; raise it: `ulimit -l`"),
+      std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
   pool.give_back(half);
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
@@ -149,7 +149,7 @@ TEST_F(PinPool, LimitsAreNamed) {
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
   const auto text = refusal(1);
   EXPECT_NE(
-      text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
+      text.find("at most 2097152 bytes in total; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
       std::string::npos)
       << text;
   EXPECT_FALSE(refusal(~std::size_t{0}).empty());
