@@ -132,7 +132,8 @@ void write_markdown(std::ostream& out, const Report& report) {
   for (const auto& result : report.results) {
     if (!worth_a_line(result)) continue;
     if (!any)
-      out << "\n## Cases that did not pass\n\n| case | grade | outcome | why |\n| --- | --- | --- "
+      out << "\n## Cases that did not pass\n\n| case | grade | outcome | reason |\n| --- | --- | "
+             "--- "
              "| --- "
              "|\n";
     any = true;
@@ -140,7 +141,7 @@ void write_markdown(std::ostream& out, const Report& report) {
         << to_string(result.outcome) << " | " << cell(result.message) << " |\n";
   }
   const auto reasons = skips(report);
-  if (!reasons.empty()) out << "\n## Skipped cases\n\n| cases | why |\n| --- | --- |\n";
+  if (!reasons.empty()) out << "\n## Skipped cases\n\n| cases | reason |\n| --- | --- |\n";
   for (const auto& [reason, names] : reasons)
     out << "| " << some_of(names) << " | " << cell(reason) << " |\n";
 }

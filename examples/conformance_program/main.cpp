@@ -6,7 +6,7 @@ using anyaccel::conformance::skip;
 
 // Suite, case, grade. The name is a sentence that is true of a correct device.
 ANYACCEL_CONFORMANCE_CASE(vendor, names_are_short, recommended) {
-  if (accelerator.device_count() > 99) skip("names of so many devices are long");
+  if (accelerator.device_count() > 99) skip("names of more than 99 devices are long");
   expect_equal(accelerator.device_name().size() < 16, true,
                "whether device_name() is shorter than 16 letters");
 }

@@ -168,9 +168,8 @@ void bind_ops(py::module_& module) {
         }
         return slow;
       },
-      "Return a function that calls the op `anyaccel::<name>` quickly if there is one, or else "
-      "`slow`, torch's "
-      "function.");
+      "Return a function that calls the op `anyaccel::<name>` with little overhead, or `slow` "
+      "(torch's function) if a fast call is not possible.");
 }
 
 }  // namespace anyaccel::python
