@@ -96,7 +96,7 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
         static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
     require_available(detection.backends[index], kWhere);
     detection.accelerator = *named;
-    detection.reason = "selected by DS_ACCELERATOR;  " + detection.backends[index].reason;
+    detection.reason = "selected by DS_ACCELERATOR; " + detection.backends[index].reason;
     return index;
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
