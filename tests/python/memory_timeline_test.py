@@ -87,7 +87,7 @@ def test_errors(tmp_path):
     timeline = MemoryTimeline()
     with pytest.raises(anyaccel.Error, match="no op was recorded"):
         timeline.save(tmp_path / "a.svg")
-    with timeline, pytest.raises(anyaccel.Error, match="active already"):
+    with timeline, pytest.raises(anyaccel.Error, match="already active"):
         timeline.__enter__()
     torch.ones(3)
     assert not timeline.samples

@@ -161,7 +161,7 @@ TEST(TorchBackend, RefusesWhatTorchCannotDrive) {
   traits.device_type = "xla";
   EXPECT_ERROR(sdk::TorchBackend(traits), unavailable, "xla");
   EXPECT_EQ(sdk::probe_torch_device(traits).device_count, 0);
-  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("cannot drive"));
+  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("does not support"));
 }
 
 // Fails if a count of the hardware is ignored, or devices that torch cannot drive count as
