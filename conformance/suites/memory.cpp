@@ -61,8 +61,7 @@ ANYACCEL_CONFORMANCE_CASE(memory, views_are_counted_once, required) {
 ANYACCEL_CONFORMANCE_CASE(memory, empty_tensors_take_nothing, required) {
   const auto before = allocated(accelerator);
   const auto tensor = bytes_on(accelerator, 0);
-  expect_equal(allocated(accelerator), before,
-               "memory_allocated() after a tensor without elements");
+  expect_equal(allocated(accelerator), before, "memory_allocated() after creating an empty tensor");
 }
 
 ANYACCEL_CONFORMANCE_CASE(memory, peak_outlives_a_temporary, required) {

@@ -37,7 +37,7 @@ ANYACCEL_CONFORMANCE_CASE(random, seed_decides_what_ops_draw, required) {
          "the same seed gives different numbers");
   expect(a != b, "two draws give the same numbers");
   accelerator.manual_seed(8);
-  expect(drawn(accelerator) != a, "another seed gives the same numbers");
+  expect(drawn(accelerator) != a, "a different seed gives the same numbers");
 }
 
 ANYACCEL_CONFORMANCE_CASE(random, initial_seed_is_the_seed_given, required) {

@@ -226,7 +226,7 @@ void AtomicFile::commit() {
   ::close(std::exchange(descriptor_, -1));
   if (!in_place) {
     ::unlink(aside_.c_str());
-    fail("write_file", "cannot put in place", path_, error);
+    fail("write_file", "cannot replace", path_, error);
   }
   // Some file systems cannot flush a folder. Ignore that, because the new content is in place.
   const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

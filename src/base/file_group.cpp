@@ -81,7 +81,7 @@ void finish_file_group(const fs::path& folder) {
   for (std::string aside, name; std::getline(lines, aside) && std::getline(lines, name);) {
     if (!plausible(aside, name)) {
       throw Error(ErrorCode::corrupt, "finish_save",
-                  {.what = path.string() + " is not the note of an unfinished save",
+                  {.what = path.string() + " is not a valid record of an unfinished save",
                    .got = quoted_text(aside),
                    .hint = "remove the file"});
     }

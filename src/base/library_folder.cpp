@@ -18,7 +18,7 @@ fs::path own_library_folder(const char* where) {
   if (const auto path = fs::canonical("/proc/self/exe", error); !error)
     return path.parent_path().parent_path() / "lib";
   throw Error(ErrorCode::unavailable, where,
-              {.what = "the path of the program is unknown: " + error.message()});
+              {.what = "cannot determine the path of the program: " + error.message()});
 }
 
 }  // namespace anyaccel

@@ -65,7 +65,7 @@ std::string full_disk(const fs::path& folder, int status, const std::string& sai
   // A linker that maps its output is killed silently by SIGBUS if the disk is full.
   const bool silent = said.empty() || status > 128 || said.find("Bus error") != said.npos;
   if (silent && !ignored && room.available < kLittleRoom)
-    return "there is little space, and no other cause was reported";
+    return "little space is left, and no other cause was reported";
   return {};
 }
 

@@ -161,8 +161,7 @@ std::optional<Found> find_cached(const Op& op, const Settings& settings, const K
   auto held = hold_right(op, folder / library_name(op.description), key.content, false, problem);
   if (held && held->manifest.key != key.key) problem = "its manifest belongs to another library";
   if (!problem.empty()) {
-    log_once(LogLevel::warning, folder.string(),
-             op.description.name + " is built again: " + problem);
+    log_once(LogLevel::warning, folder.string(), op.description.name + " is rebuilt: " + problem);
     defective = true;
     return std::nullopt;
   }

@@ -54,7 +54,7 @@ std::string find_compiler(const std::string& wanted) {
       named = rest;
     else
       throw Error(ErrorCode::unavailable, "op builders",
-                  {.what = from + " has more than one word",
+                  {.what = from + " is not a single program",
                    .got = "'" + named + "'",
                    .want = "the name or path of a program, optionally after `ccache`",
                    .hint = "put flags into a wrapper script"});

@@ -17,7 +17,7 @@ Accelerator::Accelerator(std::shared_ptr<sdk::Backend> backend)
     : backend_(std::move(backend)), lazy_(std::make_unique<Lazy>()) {
   if (!backend_)
     throw Error(ErrorCode::invalid_argument, "Accelerator",
-                {.what = "there is no backend", .got = "null"});
+                {.what = "no backend was given", .got = "null"});
   lazy_->compile_backend = backend_->traits().compile_backend;
 }
 
@@ -67,7 +67,7 @@ void Accelerator::set_compile_backend(const std::string& backend) {
     known.push_back(traits.compile_backend);
   if (std::find(known.begin(), known.end(), backend) == known.end())
     throw Error(ErrorCode::invalid_argument, "set_compile_backend",
-                {.what = "the accelerator '" + name() + "' does not know this compile backend",
+                {.what = "the accelerator '" + name() + "' does not support this compile backend",
                  .got = quoted_text(backend),
                  .want = "one of " + joined(known)});
   const std::lock_guard lock(lazy_->mutex);

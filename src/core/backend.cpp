@@ -21,7 +21,7 @@ namespace {
 c10::DeviceType require_device_type(const Traits& traits) {
   if (const auto type = find_device_type(traits.device_type)) return *type;
   throw Error(ErrorCode::unavailable, traits.name.empty() ? "Backend" : traits.name,
-              {.what = "this process's LibTorch does not know the device type",
+              {.what = "this process's LibTorch does not support the device type",
                .got = quoted_text(traits.device_type),
                .hint = "load the vendor's library first"});
 }

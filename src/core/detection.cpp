@@ -96,7 +96,7 @@ std::size_t decide(const std::vector<BackendEntry>& entries, Detection& detectio
         static_cast<std::size_t>(&find_entry(entries, *named, kWhere) - entries.data());
     require_available(detection.backends[index], kWhere);
     detection.accelerator = *named;
-    detection.reason = "DS_ACCELERATOR names it; " + detection.backends[index].reason;
+    detection.reason = "selected by DS_ACCELERATOR; " + detection.backends[index].reason;
     return index;
   }
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -217,7 +217,7 @@ Detection detection() {
 void set_accelerator(std::shared_ptr<sdk::Backend> backend) {
   if (!backend)
     throw Error(ErrorCode::invalid_argument, "set_accelerator",
-                {.what = "there is no backend",
+                {.what = "no backend was given",
                  .got = "null",
                  .want = "an object of a class derived from sdk::Backend"});
   auto& state = anyaccel::state();

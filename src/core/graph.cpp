@@ -24,7 +24,7 @@ void require(bool holds, const char* where, const char* what, const char* hint) 
 Graph::Graph(std::shared_ptr<sdk::GraphImpl> impl) : shared_(std::make_shared<Shared>()) {
   if (!impl)
     throw Error(ErrorCode::invalid_argument, "Graph",
-                {.what = "there is no graph", .hint = "create one with create_graph()"});
+                {.what = "no graph was given", .hint = "create one with create_graph()"});
   shared_->impl = std::move(impl);
 }
 

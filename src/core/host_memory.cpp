@@ -89,7 +89,7 @@ std::int64_t Accelerator::pin_memory_alignment() const noexcept { return 1; }
 bool Accelerator::register_host_memory(void* address, std::int64_t num_bytes) {
   if (address == nullptr || num_bytes <= 0)
     throw Error(ErrorCode::invalid_argument, "register_host_memory",
-                {.what = "there is no memory to register",
+                {.what = "invalid memory range",
                  .got = std::to_string(num_bytes) + " bytes at " +
                         (address == nullptr ? "null" : "an address"),
                  .want = "an address and a size above 0"});

@@ -99,7 +99,7 @@ sdk::Probe probe(Known& plugin) noexcept {
   try {
     const auto verdict = plugin.verdict();
     if (verdict.state == PluginState::refused)
-      return {0, "its plugin was refused: " + verdict.reason};
+      return {0, "its plugin was rejected: " + verdict.reason};
     // If the probe in the text file finds no devices, the library is not opened.
     const auto cheap = probe_plugin(plugin.found.described.probe);
     if (cheap && cheap->device_count == 0) return *cheap;
@@ -109,7 +109,7 @@ sdk::Probe probe(Known& plugin) noexcept {
                                  loaded.probe);
     return cheap.value_or(sdk::Probe{0, "neither its text file nor its library can count devices"});
   } catch (const std::exception& error) {
-    return {0, std::string("its plugin was refused: ") + error.what()};
+    return {0, std::string("its plugin was rejected: ") + error.what()};
   } catch (...) {
     return {0, "its probe threw something that is not a std::exception"};
   }
@@ -148,7 +148,7 @@ void add(const FoundPlugin& found) {
   }
   if (found.problem.empty())
     plugin->set(PluginState::found,
-                "its text file is compatible; its library has not been needed yet");
+                "its text file is compatible; its library has not been opened yet");
   else
     reject(*plugin, found.problem);
   // Also register a rejected plugin, so that a program that names it gets the reason.
@@ -200,7 +200,7 @@ std::string refused_plugins() {
   std::string out;
   for (const auto& plugin : plugins())
     if (plugin.state == PluginState::refused)
-      out.append(out.empty() ? "; plugins that were refused: " : "; ").append(plugin.reason);
+      out.append(out.empty() ? "; rejected plugins: " : "; ").append(plugin.reason);
   return out;
 }
 

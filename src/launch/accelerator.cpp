@@ -67,7 +67,7 @@ JobAccelerator find_named(const std::string& name, std::vector<Candidate> all, b
                   {.what = "the accelerator '" + name +
                            "', which DS_ACCELERATOR names, has no devices here: " + probe->reason,
                    .hint = "unset DS_ACCELERATOR to use an available accelerator"});
-    return made(std::move(candidate), probe, "DS_ACCELERATOR names it");
+    return made(std::move(candidate), probe, "selected by DS_ACCELERATOR");
   }
   throw Error(ErrorCode::invalid_argument, kWhere,
               {.what = "no accelerator has this name",

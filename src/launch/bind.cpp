@@ -32,7 +32,7 @@ BindResult bind_this_process(const RankPlan& plan) noexcept {
           refusal(rank + "is not bound to CPUs " + topology::format_cpu_list(plan.cores),
                   [&] { return topology::bind_cpus(plan.cores); });
     if (plan.policy != MemoryPolicy::none)
-      result.memory_refused = refusal(rank + "takes memory from any NUMA node, not " +
+      result.memory_refused = refusal(rank + "allocates memory on any NUMA node, not " +
                                           (plan.policy == MemoryPolicy::bind ? "only " : "first ") +
                                           topology::format_cpu_list(plan.memory_nodes),
                                       [&] {

@@ -154,7 +154,7 @@ HostPlan plan_host(const Machine& machine, const PlanOptions& options) {
     if (matters && options.oversubscribe) plan.notes.push_back(who + ".");
     if (matters && !options.oversubscribe)
       plan.warnings.push_back(
-          who + " and slow each other down; --oversubscribe allows that without a warning");
+          who + " and slow each other down; pass --oversubscribe to suppress this warning");
   } else {
     shares = deal_by_device(machine, cores, options, ranks, plan.notes);
     if (shares.empty()) shares = deal(cores.places, cores.all, ranks);

@@ -107,7 +107,7 @@ RankPlace place_of(Runner runner,
     if (text) std::from_chars(text->data(), text->data() + text->size(), value);
     if (value >= 0) return value;
     throw Error(ErrorCode::unavailable, kWhere,
-                {.what = std::string(to_string(runner)) + " did not tell a process its rank",
+                {.what = std::string(to_string(runner)) + " did not set the rank of a process",
                  .got = std::string(name) + (text ? "=" + *text : " is not set"),
                  .want = "a number"});
   };
@@ -141,7 +141,7 @@ std::size_t host_of(const std::vector<Host>& hosts, const RankPlace& place, Runn
       place.local_size.value_or(slots) == slots)
     return *found;
   const auto text = [](int rank, int world, int local, int of) {
-    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", the host's " +
+    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", local rank " +
            std::to_string(local) + " of " + std::to_string(of);
   };
   throw Error(

@@ -284,12 +284,12 @@ int run_job(const Job& job, const RunSettings& settings) {
       case GuardMessage::finished:
         finished = true;
         if (message->status > 0)
-          log(LogLevel::error, "launch: " + std::to_string(message->status) +
-                                   " processes of ranks cannot be killed");
+          log(LogLevel::error, "launch: processes of ranks that cannot be killed: " +
+                                   std::to_string(message->status));
         break;
       case GuardMessage::left_behind:
-        log(LogLevel::warning, "launch: all ranks ended, and " + std::to_string(message->status) +
-                                   " processes that they left behind were ended");
+        log(LogLevel::warning, "launch: all ranks ended; processes left behind and ended: " +
+                                   std::to_string(message->status));
         break;
       default:
         failure = message;

@@ -130,7 +130,7 @@ class SmallModels(EmbedCase):
         self.fails(f"{embed} --text x --npy {self.folder}/none/x.npy", "none/x.npy")
         self.fails(f"search --model {self.model} --folder {self.folder}/none --query x", "cannot find the text folder")
         os.mkdir(os.path.join(self.folder, "bare"))
-        self.fails(f"search --model {self.model} --folder {self.folder}/bare --query x", "no text in the folder")
+        self.fails(f"search --model {self.model} --folder {self.folder}/bare --query x", "no text found in the folder")
         self.sentence(("mean",), True)
         self.write("model/1_Pooling/config.json", dict(pooling_mode="attention"))
         self.fails(f"{embed} --text x", "1_Pooling/config.json", "pooling", "attention")

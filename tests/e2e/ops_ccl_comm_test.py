@@ -323,7 +323,7 @@ class CCLCommTest(unittest.TestCase):
             # found oneCCL.
             subprocess.run([os.environ["ANYACCEL_PROGRAM"], "ops", "build", "deepspeed_ccl_comm"],
                            env=os.environ | {"ANYACCEL_OP_CACHE": cache}, check=True, capture_output=True)
-            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
+            self.assertEqual(answer(), ["ccl", "oneCCL starts on this machine"])
             first = cache_entries()
             self.assertEqual(len(first), 1)
             answer(CCL_LOCAL_RANK="1")
@@ -332,7 +332,7 @@ class CCLCommTest(unittest.TestCase):
             kept = os.path.join(cache, "memo", first[0][0])
             os.unlink(kept)
             os.makedirs(os.path.join(kept, "in the way"))
-            self.assertEqual(answer(), ["ccl", "oneCCL starts here"])
+            self.assertEqual(answer(), ["ccl", "oneCCL starts on this machine"])
             shutil.rmtree(kept)
             answer()
             name, why = answer(CCL_ATL_TRANSPORT="ofi", FI_PROVIDER="nosuch")

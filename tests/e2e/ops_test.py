@@ -122,7 +122,7 @@ class Ops(unittest.TestCase):
     # Fails if an unknown name or an invalid argument is accepted.
     def test_4_invalid_arguments(self):
         for words, code, text in [(["build", "nosuch"], 1, '"nosuch"'), (["list", "--colour"], 2, "--colour"), ([], 2, "requires one of list, build"),
-                                  (["biuld"], 2, 'no action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
+                                  (["biuld"], 2, 'unknown action "biuld"; did you mean \'build\'?'), (["info"], 2, "NAME"),
                                   (["clean", "--dry-run"], 2, 'unknown option "--dry-run"'),
                                   (["build", "fused_adam", "--backend", "nosuch"], 1, "no sources"),
                                   (["build", "utils", "--target-arch=native"], 1, "other than native")]:

@@ -253,7 +253,7 @@ def test_requested_queue_is_used(path):
     os.environ["ANYACCEL_AIO_QUEUE"] = "threads"
     try:
         handle = aio.aio_handle()
-        assert handle.get_queue() == "threads" and "asked for" in handle.get_queue_reason()
+        assert handle.get_queue() == "threads" and "requested" in handle.get_queue_reason()
         handle.sync_pwrite(numbers(100), path)
         os.environ["ANYACCEL_AIO_QUEUE"] = "fast"
         with pytest.raises(anyaccel.Error, match="ANYACCEL_AIO_QUEUE"):

@@ -70,7 +70,7 @@ print(min(before), a.get_rss(), a.memory_allocated() - before[0] >> 20, a.max_me
     assert abs(int(least) - int(rss)) < 96 << 20 and 60 <= int(grown) <= 96 and ordered == "True"
     assert int(output(code, DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="tensors").split()[2]) == 64
     wrong = python("import anyaccel\nanyaccel.get_accelerator()", DS_ACCELERATOR="cpu", ANYACCEL_CPU_MEMORY="\x1b[31mRSS")
-    assert (r'[ANYACCEL_CPU_MEMORY] unknown way to count memory; got "\x1b[31mRSS", want tensors or rss'
+    assert (r'[ANYACCEL_CPU_MEMORY] unknown memory counting mode; got "\x1b[31mRSS", want tensors or rss'
             in wrong.stderr.splitlines()[-1]), wrong.stderr
 
 

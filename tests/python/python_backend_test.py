@@ -20,7 +20,7 @@ print(anyaccel.detection().reason)
 assert "card" in anyaccel.registered_backends()
 """, DS_ACCELERATOR="card")
     assert done.stdout.splitlines()[0] == f"card Card 0 us (123, {1 << 30}) 123"
-    assert done.stdout.splitlines()[1].startswith("DS_ACCELERATOR names it")
+    assert done.stdout.splitlines()[1].startswith("selected by DS_ACCELERATOR")
 
 
 # Fails if detection does not call Python probes, or fails because of a broken probe although

@@ -148,7 +148,7 @@ def test_example(tmp_path):
         print(axpy.axpy(torch.ones(2), torch.full((2,), 3.0), 2.0).tolist())
         assert a.create_op_builder("UtilsBuilder").is_compatible()
         """)
-    assert done.stdout == ("pycard PyCard 1 ['PYCARD_VISIBLE_DEVICES'] DS_ACCELERATOR names it; the example is always there\n"
+    assert done.stdout == ("pycard PyCard 1 ['PYCARD_VISIBLE_DEVICES'] selected by DS_ACCELERATOR; the example is always there\n"
                            "[5.0, 5.0]\n"), done.stderr
     environment = {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{os.environ['PYTHONPATH']}"}
     done = subprocess.run([sys.executable, "-m", "anyaccel.conformance", "--backend", "pycard", "--suite", "identity", "--suite", "op_builders",

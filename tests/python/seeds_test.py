@@ -298,7 +298,7 @@ except anyaccel.Error as error:
     print(error.code, error)
 """
     text = run(code)
-    assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not know the device type; got 'custom'"), text
+    assert text.startswith("unavailable [MyCustomAccelerator] this process's LibTorch does not support the device type; got 'custom'"), text
     for way in ("import the vendor's package", "torch.utils.rename_privateuse1_backend('custom')", "from device_name()", "SIM_STANDS_IN_FOR=custom"):
         assert way in text
 

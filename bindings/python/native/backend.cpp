@@ -41,10 +41,10 @@ const std::shared_ptr<sdk::Backend>& at(const std::shared_ptr<sdk::Backend>& bel
   const auto count = below->device_count();
   if (index >= 0 && index < count) return below;
   throw Error(ErrorCode::invalid_argument, below->traits().name,
-              {.what = "device index out of range for the backend below the Python class",
+              {.what = "device index out of range for the base backend of the Python class",
                .got = std::to_string(index),
                .want = "below " + std::to_string(count),
-               .hint = "override the function for the class's own devices"});
+               .hint = "override this function for the additional devices"});
 }
 
 class PythonBackend final : public sdk::Backend {
@@ -225,7 +225,7 @@ std::function<sdk::Probe()> probe_from(py::object function, const std::string& n
         return sdk::Probe{pair.first, pair.second};
       }
       const int count = answer.cast<int>();
-      return sdk::Probe{count, count > 0 ? "its Python probe counts " + std::to_string(count)
+      return sdk::Probe{count, count > 0 ? "its Python probe returned " + std::to_string(count)
                                          : "its Python probe found no device"};
     });
   };

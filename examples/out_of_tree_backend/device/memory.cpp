@@ -31,7 +31,8 @@ class Allocator final : public c10::DeviceAllocator {
     block->memory = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
     if (block->memory == nullptr) {
       count(*block, -1);
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "hostcard: the host has no ", bytes, " bytes left");
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "hostcard: the host cannot allocate ", bytes,
+                       " bytes");
     }
     auto* raw = block.release();
     return {raw->memory, raw, &release, c10::Device(kDeviceType, device)};

@@ -80,7 +80,7 @@ void keep(const fs::path& memo, const std::string& identity, const std::string& 
                                     " " + answer + "\n");
   } catch (const std::exception& error) {
     log(LogLevel::debug,
-        std::string("the result of the oneCCL trial is not stored: ") + error.what());
+        std::string("cannot store the result of the oneCCL trial: ") + error.what());
   }
 }
 
@@ -120,7 +120,7 @@ CommunicationChoice choose() {
   const auto not_built = [&](const std::string& why) {
     return gloo("the op " + op->description.name + " is not built" +
                 (why.empty() ? "" : " for this machine: " + why) +
-                (prefix.empty() ? "; no oneCCL was found for building it"
+                (prefix.empty() ? "; oneCCL was not found"
                                 : "; oneCCL is in " + prefix + ", so run `anyaccel ops build " +
                                       op->description.name + "`"));
   };
@@ -133,7 +133,7 @@ CommunicationChoice choose() {
     cache.prepare();
   } catch (const Error& error) {
     log(LogLevel::debug,
-        std::string("the result of the oneCCL trial is not stored: ") + error.what());
+        std::string("cannot store the result of the oneCCL trial: ") + error.what());
   }
   const auto& library = found->held.library;
   const auto identity = found->held.manifest.sha256 + "\n" + ccl_identity(library);
@@ -153,7 +153,7 @@ CommunicationChoice choose() {
       if (!folder.empty()) keep(folder / name, identity, *answer);
     }
   }
-  if (*answer == kStarts) return {"ccl", "oneCCL starts here"};
+  if (*answer == kStarts) return {"ccl", "oneCCL starts on this machine"};
   return gloo("oneCCL does not start: " + *answer);
 }
 

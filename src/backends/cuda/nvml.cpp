@@ -76,8 +76,8 @@ void Nvml::open(const std::string& library) {
   if (!library_) {
     // The loader's message follows the library's name.
     const auto words = reason_.rfind(library + ": ");
-    reason_ = "there is no usable NVML: " +
-              (words == std::string::npos ? reason_ : reason_.substr(words));
+    reason_ =
+        "no usable NVML found: " + (words == std::string::npos ? reason_ : reason_.substr(words));
     return;
   }
 #define ANYACCEL_NVML_FIND(name, needed, parameters)      \

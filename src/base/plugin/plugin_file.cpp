@@ -253,7 +253,7 @@ PluginTraits plugin_traits(const PluginFile& file) {
 
 std::optional<sdk::Probe> probe_plugin(const PluginProbe& probe) noexcept {
   try {
-    if (probe.count) return sdk::Probe{*probe.count, "its text file sets the number"};
+    if (probe.count) return sdk::Probe{*probe.count, "its text file sets the number of devices"};
     if (probe.folder.empty()) return std::nullopt;
     return probe_device_files(
         {.folder = probe.folder.c_str(),

@@ -172,9 +172,7 @@ void add_generate(CLI::App& command, Context& context) {
       "File of prompts (-: standard input): each line is a text, or a JSON object with "
       "\"prompt\" or \"prompt_ids\"");
   prompts->type_name("FILE")->excludes(prompt)->excludes(ids);
-  command
-      .add_option("--batch-size", a.batch_size,
-                  "Number of prompts to compute together, with --prompts")
+  command.add_option("--batch-size", a.batch_size, "Number of prompts per batch, with --prompts")
       ->capture_default_str()
       ->needs(prompts);
   command.add_flag("--raw", a.raw,

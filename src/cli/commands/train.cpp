@@ -202,17 +202,20 @@ class RunOptions {
 void add_model_options(RunOptions& run) {
   const char* group = "Model (kept by --resume)";
   run.add(
-      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Width of the model",
+      "--hidden", [](auto& o) -> auto& { return o.model.hidden_size; }, "Hidden size of the model",
       group);
   run.add(
-      "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Decoder layers", group);
-  run.add(
-      "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Attention heads", group);
-  run.add(
-      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; }, "Key-value heads",
+      "--layers", [](auto& o) -> auto& { return o.model.num_layers; }, "Number of decoder layers",
       group);
   run.add(
-      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of a head", group);
+      "--heads", [](auto& o) -> auto& { return o.model.num_heads; }, "Number of attention heads",
+      group);
+  run.add(
+      "--kv-heads", [](auto& o) -> auto& { return o.model.num_kv_heads; },
+      "Number of key-value heads", group);
+  run.add(
+      "--head-dim", [](auto& o) -> auto& { return o.model.head_dim; }, "Size of an attention head",
+      group);
   run.add(
       "--intermediate", [](auto& o) -> auto& { return o.model.intermediate_size; },
       "Width of the feed-forward network", group);
@@ -254,17 +257,19 @@ void add_run_options(RunOptions& run) {
       "--lr", [](auto& o) -> auto& { return o.lr; }, "Peak learning rate", group);
   run.add(
       "--warmup", [](auto& o) -> auto& { return o.warmup; },
-      "Fraction of the run with a rising learning rate", group);
+      "Fraction of the run used for learning-rate warmup", group);
   run.add(
-      "--beta2", [](auto& o) -> auto& { return o.beta2; }, "AdamW's second decay rate", group);
+      "--beta2", [](auto& o) -> auto& { return o.beta2; },
+      "AdamW's beta2, the decay rate of the second moment", group);
   run.add(
       "--weight-decay", [](auto& o) -> auto& { return o.weight_decay; }, "AdamW's weight decay",
       group);
   run.add(
-      "--clip", [](auto& o) -> auto& { return o.clip; }, "Maximum gradient norm", group);
+      "--clip", [](auto& o) -> auto& { return o.clip; },
+      "Maximum gradient norm; larger gradients are clipped", group);
   run.add(
       "--dropout", [](auto& o) -> auto& { return o.dropout; },
-      "Dropout after the attention and the feed-forward network of each layer", group);
+      "Dropout probability after the attention and the feed-forward network of each layer", group);
 }
 
 }  // namespace
@@ -280,20 +285,21 @@ void add_train(CLI::App& command, Context& context) {
   TrainOptions& o = arguments->options;
   RunOptions& kept = arguments->kept.emplace(command, o);
   command
-      .add_option("--data", o.data,
-                  "Text files or folders (default: the C++ headers of the LibTorch in use)")
+      .add_option(
+          "--data", o.data,
+          "Text files or folders to train on (default: the C++ headers of the LibTorch in use)")
       ->type_name("PATH");
-  command.add_option("-o,--out", o.out, "Folder of the checkpoint")
+  command.add_option("-o,--out", o.out, "Folder for the checkpoint")
       ->capture_default_str()
       ->type_name("DIR");
   command.add_option("--steps", o.steps, "Number of training steps");
   command.add_option("--minutes", o.minutes,
                      "Training time in minutes; with --steps, whichever ends first (default: one "
-                     "minute and --min-steps)");
+                     "minute, extended to reach --min-steps)");
   command
-      .add_option(
-          "--min-steps", o.min_steps,
-          "Minimum number of steps if neither --steps nor --minutes is given, within three minutes")
+      .add_option("--min-steps", o.min_steps,
+                  "Minimum number of steps if neither --steps nor --minutes is given; takes at "
+                  "most three minutes")
       ->capture_default_str();
   kept.add(
       "--seed", [](auto& options) -> auto& { return options.seed; },
@@ -319,7 +325,7 @@ void add_train(CLI::App& command, Context& context) {
                    "Print one JSON object per step on standard output, then one for the result");
   command
       .add_option("--bucket-cap-mb", o.bucket_cap_mb,
-                  "With several ranks: maximum MiB of gradients to reduce at once")
+                  "With several ranks: maximum size of a gradient bucket in MiB")
       ->capture_default_str();
   add_model_options(kept);
   add_run_options(kept);

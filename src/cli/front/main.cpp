@@ -50,7 +50,7 @@ void print_help() {
         .append("\n");
   };
   for (const Command& command : kCommands) line(command.name, command.summary);
-  line("help", "Show this text, or the options of a command");
+  line("help", "Print this help or the options of a command");
   text +=
       "\nOptions:\n"
       "  -h, --help         Print this help and exit\n"
@@ -75,7 +75,7 @@ int usage_error(const std::string& message, std::string_view command = {}) {
 int unknown_command(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  return usage_error("there is no command " + quoted_text(name) + did_you_mean(name, names));
+  return usage_error("unknown command " + quoted_text(name) + did_you_mean(name, names));
 }
 
 /// Returns the value of `--log-level` if the option is at `words[i]`, and advances `i` to the last
@@ -145,7 +145,7 @@ int run(const char* program, const std::vector<const char*>& words) {
                        did_you_mean(word.substr(0, word.find('=')), kOptions));
   }
   std::vector<const char*> rest(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-  if (rest.empty()) return usage_error("a command is missing");
+  if (rest.empty()) return usage_error("no command was given");
   if (std::string_view(rest.front()) == "help") {
     if (rest.size() == 1 || std::string_view(rest[1]) == "help") return print_help(), 0;
     rest = {rest[1], "--help"};
@@ -158,7 +158,7 @@ int run(const char* program, const std::vector<const char*>& words) {
 int close_output(int code) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
   if (errno != EPIPE)
-    std::fprintf(stderr, "anyaccel: error: [standard output] cannot write; got %s\n",
+    std::fprintf(stderr, "anyaccel: error: [standard output] writing failed; got %s\n",
                  std::strerror(errno));
   return code != 0 ? code : kFailed;
 }

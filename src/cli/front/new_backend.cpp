@@ -132,18 +132,20 @@ void make_project(const fs::path& folder, const std::string& name) {
 }  // namespace
 
 int run_new_backend(std::span<const char* const> arguments) {
-  const auto app = make_parser(kNewBackend,
-                               "Create a project for a backend outside AnyAccel's tree. It "
-                               "implements a device in host memory, which builds and passes its "
-                               "tests, and is replaced by a real device file by file. "
-                               "docs/how-to/new-backend.md explains the steps.");
+  const auto app = make_parser(
+      kNewBackend,
+      "Create a project for a backend outside AnyAccel's tree. The project implements a device in "
+      "host memory, and builds and passes its tests as it is. docs/how-to/new-backend.md explains "
+      "how to replace the device with a real one, file by file.");
   std::string name;
   std::string directory;
   app->add_option("NAME", name,
-                  "Name for DS_ACCELERATOR and for torch's device type: letters a-z and '_'")
+                  "Name of the backend and of torch's device type: letters a-z and '_'")
       ->type_name("")
       ->required();
-  app->add_option("DIR", directory, "New or empty folder")->type_name("")->required();
+  app->add_option("DIR", directory, "New or empty folder for the project")
+      ->type_name("")
+      ->required();
   if (const auto code = parse_words(*app, arguments)) return *code;
   const fs::path folder = directory;
   if (folder.empty()) throw UsageError("new-backend: the folder's name is empty");

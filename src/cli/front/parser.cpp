@@ -40,7 +40,7 @@ std::string action_message(const CLI::App& app, const std::vector<std::string>& 
   std::vector<std::string_view> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (!unexpected.empty())
-    return "there is no action " + quoted_text(unexpected.back()) +
+    return "unknown action " + quoted_text(unexpected.back()) +
            did_you_mean(unexpected.back(), names);
   std::string list;
   for (const auto name : names) list.append(list.empty() ? "" : ", ").append(name);

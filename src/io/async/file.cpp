@@ -43,15 +43,16 @@ const char* kind(mode_t mode) {
 void require_file(const std::string& path, const struct stat& about) {
   if (S_ISREG(about.st_mode) || S_ISBLK(about.st_mode)) return;
   if (S_ISDIR(about.st_mode)) fail("opening", path, EISDIR);
-  throw Error(
-      ErrorCode::invalid_argument, "aio_handle",
-      {.what = path + " has no offsets", .got = kind(about.st_mode), .want = "a file or a disk"});
+  throw Error(ErrorCode::invalid_argument, "aio_handle",
+              {.what = path + " is not seekable",
+               .got = kind(about.st_mode),
+               .want = "a regular file or a block device"});
 }
 
 /// Checks an open file, and clears the O_NONBLOCK with which it was opened.
 void require_file(const std::string& path, int descriptor) {
   struct stat about {};
-  if (::fstat(descriptor, &about) != 0) fail("looking at", path, errno);
+  if (::fstat(descriptor, &about) != 0) fail("inspecting", path, errno);
   require_file(path, about);
   ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) & ~O_NONBLOCK);
 }
@@ -110,11 +111,12 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);
   if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
     throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = where + " cannot be written",
-                 .got = flags < 0 ? std::strerror(errno) : "a read-only one"});
+                {.what = where + " is not writable",
+                 .got = flags < 0 ? std::strerror(errno) : "a read-only descriptor"});
   if (::lseek(descriptor, 0, SEEK_CUR) < 0)
-    throw Error(ErrorCode::invalid_argument, "aio_handle",
-                {.what = where + " has no offsets", .got = std::strerror(errno), .want = "a file"});
+    throw Error(
+        ErrorCode::invalid_argument, "aio_handle",
+        {.what = where + " is not seekable", .got = std::strerror(errno), .want = "a file"});
   struct stat about {};
   if (::fstat(descriptor, &about) == 0) require_file(where, about);
   // Reopen the file, for three reasons: the caller may close its descriptor during the write, flags
@@ -125,7 +127,7 @@ std::unique_ptr<File> File::of_descriptor(int descriptor) {
       direct ? open_direct(link.c_str(), O_WRONLY, direct) : open_retrying(link.c_str(), O_WRONLY);
   if (own < 0 && (flags & (O_APPEND | O_DIRECT)) == 0)
     own = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (own < 0) fail("opening again", where, errno);
+  if (own < 0) fail("reopening", where, errno);
   std::unique_ptr<File> file(new File(own, where, direct));
   require_file(where, own);
   file->join_write_conflicts();
@@ -147,7 +149,7 @@ bool File::stop_direct() noexcept {
 
 std::int64_t File::size() const {
   struct stat about {};
-  if (::fstat(descriptor_, &about) != 0) fail("asking for the size of", path_, errno);
+  if (::fstat(descriptor_, &about) != 0) fail("getting the size of", path_, errno);
   if (S_ISBLK(about.st_mode)) return ::lseek(descriptor_, 0, SEEK_END);
   return about.st_size;
 }

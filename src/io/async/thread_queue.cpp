@@ -29,7 +29,7 @@ class ThreadQueue final : public Queue {
       // With fewer threads, the queue is only slower.
       if (threads_.empty())
         throw Error(ErrorCode::unavailable, "threads",
-                    {.what = std::string("no thread can be made: ") + error.what()});
+                    {.what = std::string("cannot create a thread: ") + error.what()});
     }
   }
   ~ThreadQueue() override {

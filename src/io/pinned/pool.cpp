@@ -41,10 +41,10 @@ std::int64_t parse_bytes(const std::string& text) {
   if (failure != std::errc{} || number < 0 || shift < 0 ||
       number > std::numeric_limits<std::int64_t>::max() >> shift)
     throw Error(ErrorCode::invalid_argument, "pin_memory",
-                {.what = "the limit of pinned memory makes no sense",
+                {.what = "invalid limit of pinned memory",
                  .got = text,
-                 .want = "a number with B, KiB, MiB, GiB or TiB",
-                 .hint = "correct ANYACCEL_PIN_MEMORY_LIMIT"});
+                 .want = "a number of bytes, or a number with KiB, MiB, GiB or TiB",
+                 .hint = "set ANYACCEL_PIN_MEMORY_LIMIT to such a size"});
   return number << shift;
 }
 
@@ -165,21 +165,21 @@ std::uintptr_t Pool::lock_new(std::unique_lock<std::mutex>& lock, std::size_t si
 }
 
 void Pool::fail(std::size_t bytes, int error) const {
-  const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned here";
+  const auto held = " while " + in_bytes(statistics_.held_bytes) + " are pinned";
   if (error == 0)
     throw Error(ErrorCode::out_of_memory, kWhere,
-                {.what = "the limit of pinned memory is reached",
-                 .got = "a wish for " + std::to_string(bytes) + " bytes" + held,
-                 .want = "at most " + in_bytes(statistics_.limit) + " in all",
+                {.what = "the limit of pinned memory would be exceeded",
+                 .got = "a request for " + std::to_string(bytes) + " bytes" + held,
+                 .want = "at most " + in_bytes(statistics_.limit) + " in total",
                  .hint = "free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"});
   const auto limit = system_->lock_limit();
   const bool endless = limit == std::numeric_limits<std::uint64_t>::max();
   throw Error(
       ErrorCode::out_of_memory, kWhere,
-      {.what = std::string("the system refuses to lock memory: ") + std::strerror(error),
-       .got = "a wish for " + std::to_string(bytes) + " bytes" + held,
-       .want = endless ? "memory that is free"
-                       : "RLIMIT_MEMLOCK, now " + std::to_string(limit) + " bytes, to be higher",
+      {.what = std::string("cannot lock memory: ") + std::strerror(error),
+       .got = "a request for " + std::to_string(bytes) + " bytes" + held,
+       .want = endless ? "enough free memory"
+                       : "a higher RLIMIT_MEMLOCK than " + std::to_string(limit) + " bytes",
        .hint = endless ? "free memory on this machine or in its container"
                        : "raise it: `ulimit -l`, LimitMEMLOCK= of a service, --ulimit memlock= of "
                          "a container"});

@@ -152,11 +152,11 @@ std::string fixed_error(const LayoutOptions& o) {
   if (o.num_local_blocks < 1)
     return wrong(o, "num_local_blocks is out of range", o.num_local_blocks, "1 or more");
   if (o.num_global_blocks < 1 || o.num_local_blocks % o.num_global_blocks)
-    return wrong(o, "num_global_blocks must divide the local window", o.num_global_blocks,
+    return wrong(o, "num_global_blocks must divide num_local_blocks", o.num_global_blocks,
                  "a divisor of " + std::to_string(o.num_local_blocks));
   const std::int64_t patterns = o.num_different_global_patterns;
   if (patterns > 1 && !o.different_layout_per_head)
-    return wrong(o, "heads with one layout have one global pattern", patterns,
+    return wrong(o, "num_different_global_patterns requires different_layout_per_head", patterns,
                  "1, or different_layout_per_head");
   if (patterns < 1 || patterns > o.num_local_blocks / o.num_global_blocks)
     return wrong(o, "num_different_global_patterns is out of range", patterns,
@@ -170,7 +170,7 @@ std::string indices_error(const LayoutOptions& o) {
   if (!o.global_block_end_indices) return {};
   const auto& ends = *o.global_block_end_indices;
   if (ends.size() != o.global_block_indices.size())
-    return wrong(o, "global_block_end_indices has another length than global_block_indices",
+    return wrong(o, "global_block_end_indices and global_block_indices differ in length",
                  static_cast<std::int64_t>(ends.size()),
                  std::to_string(o.global_block_indices.size()));
   for (std::size_t i = 0; i < ends.size(); ++i)
@@ -186,7 +186,7 @@ std::string layout_error(const LayoutOptions& o) {
   constexpr const char* kinds[] = {"dense",   "fixed",        "variable",
                                    "bigbird", "bslongformer", "local"};
   if (std::find(std::begin(kinds), std::end(kinds), o.kind) == std::end(kinds))
-    return wrong(o, "there is no such layout", o.kind,
+    return wrong(o, "unknown layout", o.kind,
                  "dense, fixed, variable, bigbird, bslongformer or local");
   if (o.num_heads < 1) return wrong(o, "num_heads is out of range", o.num_heads, "1 or more");
   if (o.block < 16 || o.block > 128 || o.block % 16)
@@ -195,9 +195,9 @@ std::string layout_error(const LayoutOptions& o) {
     return wrong(o, "the sequence is not a whole number of blocks", o.seq_len,
                  "a multiple of " + std::to_string(o.block) + "; use pad_to_block_size");
   if (o.attention != "bidirectional" && o.attention != "unidirectional")
-    return wrong(o, "there is no such attention", o.attention, "bidirectional or unidirectional");
+    return wrong(o, "unknown attention", o.attention, "bidirectional or unidirectional");
   if (o.horizontal_global_attention && unidirectional(o))
-    return wrong(o, "horizontal_global_attention looks into the future", o.attention,
+    return wrong(o, "horizontal_global_attention requires bidirectional attention", o.attention,
                  "bidirectional");
   if (o.num_random_blocks < 0 || o.num_sliding_window_blocks < 1 || o.num_global_blocks < 0)
     return wrong(o, "a number of blocks is out of range",
@@ -208,7 +208,7 @@ std::string layout_error(const LayoutOptions& o) {
   if (o.kind == "variable" &&
       (o.local_window_blocks.empty() ||
        *std::min_element(o.local_window_blocks.begin(), o.local_window_blocks.end()) < 1))
-    return wrong(o, "local_window_blocks has no window",
+    return wrong(o, "local_window_blocks is empty or has a size below 1",
                  static_cast<std::int64_t>(o.local_window_blocks.size()), "sizes of 1 or more");
   if (std::string error = indices_error(o); !error.empty()) return error;
   if (!o.seq_len) return {};
@@ -219,7 +219,7 @@ std::string layout_error(const LayoutOptions& o) {
       std::max({big_bird || o.kind == "variable" ? o.num_random_blocks : 0,
                 slides ? o.num_sliding_window_blocks : 0, big_bird ? o.num_global_blocks : 0});
   if (most > blocks)
-    return wrong(o, "a row has fewer blocks than the random, sliding or global ones", blocks,
+    return wrong(o, "a row has fewer blocks than its random, sliding or global blocks", blocks,
                  std::to_string(most) + " or more");
   return {};
 }

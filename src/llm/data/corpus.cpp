@@ -88,7 +88,7 @@ Corpus make_corpus(std::vector<std::string> documents, std::int64_t context,
   const auto needed = static_cast<std::size_t>(context) + 1;
   if (corpus.train.size() < needed || corpus.held_out.size() < needed) {
     throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "there is too little text",
+                {.what = "too little text",
                  .got = std::to_string(total) + " bytes, of which a tenth is held out",
                  .want = "at least " + std::to_string(20 * needed),
                  .hint = "pass more --data or a shorter --context"});

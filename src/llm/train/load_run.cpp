@@ -40,7 +40,7 @@ std::string read_run_description(const fs::path& folder) {
   finish_file_group(folder);
   if (!fs::exists(folder / "trainer_state.json"))
     throw Error(ErrorCode::not_found, "train",
-                {.what = "there is no run to resume in the folder",
+                {.what = "no run to resume in the folder",
                  .got = quoted_text(folder.string()),
                  .want = "the folder of an earlier run",
                  .hint = "omit --resume to start a run"});

@@ -170,7 +170,7 @@ struct Trainer::Impl {
     const auto needed = static_cast<std::size_t>(options.model.max_positions) + 1;
     if (train.size() >= needed && held_out.size() >= needed) return;
     throw Error(ErrorCode::invalid_argument, "load_data",
-                {.what = "there is too little text",
+                {.what = "too little text",
                  .got = std::to_string(train.size()) + " tokens to train on, " +
                         std::to_string(held_out.size()) + " held out",
                  .want = "at least " + std::to_string(needed) + " of each",

@@ -128,7 +128,7 @@ void zenflow_adam_submit(std::int64_t control, std::int64_t now_state, std::int6
   if (beta1.size() != groups || beta2.size() != groups || eps.size() != groups ||
       weight_decay.size() != groups || bias_correction.size() != groups)
     fail_argument(where, "the lists differ in length",
-                  "other lengths than lr's " + std::to_string(groups), "equal lengths");
+                  "lengths other than lr's " + std::to_string(groups), "equal lengths");
   std::vector<AdamOptions> options;
   for (std::size_t i = 0; i < groups; ++i) {
     options.push_back(

@@ -83,7 +83,7 @@ bool next_step(Control& control) {
 Control* control_at(const char* where, std::int64_t address, bool initialised = true) {
   if (address == 0 || address % alignof(Control) != 0)
     fail_argument(where, "the address of the control block is invalid", std::to_string(address),
-                  "that of zenflow_adam_ctrl_size() bytes, aligned to 8");
+                  "the address of zenflow_adam_ctrl_size() bytes, aligned to 8 bytes");
   auto* control = reinterpret_cast<Control*>(address);
   if (initialised && control->magic != control_magic)
     fail_argument(where, "the control block is not initialized", "other bytes",

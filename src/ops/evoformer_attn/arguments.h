@@ -154,7 +154,7 @@ inline void check_backward(const EvoformerArguments& g, const EvoformerBackward&
   const auto check = [&](const char* name, const OptionalTensor& grad, const OptionalTensor& bias) {
     if (!is_given(grad)) return;
     if (!is_given(bias))
-      fail_argument(evoformer_where, std::string("there is no bias for ") + name, words(*grad),
+      fail_argument(evoformer_where, std::string(name) + " requires its bias", words(*grad),
                     "none");
     check_result(name, *grad, *bias, real_type(g.q));
   };

@@ -210,8 +210,8 @@ std::vector<Tensor> repeat_cache(std::int64_t source_batch, std::int64_t repeats
   std::vector<Tensor> all;
   for (LayerCache& cache : workspace.layers()) {
     if (tokens < 1 || !cache.keys.defined() || cache.keys.scalar_type() != dtype)
-      fail_argument(where, "there is no prompt to repeat", c10::str(tokens, " tokens"),
-                    "a prompt first");
+      fail_argument(where, "the workspace contains no prompt to repeat",
+                    c10::str(tokens, " tokens"), "a prompt of one or more tokens");
     for (const Tensor& whole : {cache.keys, cache.values}) {
       // Start at the last entry, so that no source is overwritten before it is copied.
       for (std::int64_t to = source_batch * repeats - 1; to > 0; --to)

@@ -94,13 +94,13 @@ Value join(const FilterCall& call) {
 Value first(const FilterCall& call) {
   call.bind({});
   const std::vector<Value> all = elements(call.context, call.input);
-  return all.empty() ? Value::undefined("the first of nothing") : all.front();
+  return all.empty() ? Value::undefined("the first element of an empty list") : all.front();
 }
 
 Value last(const FilterCall& call) {
   call.bind({});
   const std::vector<Value> all = elements(call.context, call.input);
-  return all.empty() ? Value::undefined("the last of nothing") : all.back();
+  return all.empty() ? Value::undefined("the last element of an empty list") : all.back();
 }
 
 Value length_filter(const FilterCall& call) {

@@ -67,7 +67,7 @@ TEST_F(DeviceFilesTest, HonorsVisibleDevices) {
 TEST_F(DeviceFilesTest, MissingFolderMeansNoDevices) {
   const auto probe = probe_device_files({.folder = "dev/vendor", .prefix = "card_"});
   EXPECT_EQ(probe.device_count, 0);
-  EXPECT_NE(probe.reason.find("there is no"), std::string::npos);
+  EXPECT_NE(probe.reason.find("no file matches"), std::string::npos);
 }
 
 // Fails if parsing continues after the first invalid or repeated entry.

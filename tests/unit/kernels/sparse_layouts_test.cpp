@@ -124,27 +124,27 @@ TEST(SparseLayout, Errors) {
   LayoutOptions options = of("fixed", 4);
   options.num_global_blocks = 3;
   EXPECT_THAT(layout_error(options),
-              HasSubstr("must divide the local window; got 3, want a divisor of 4"));
+              HasSubstr("must divide num_local_blocks; got 3, want a divisor of 4"));
   options.num_global_blocks = 1;
   options.num_different_global_patterns = 2;
-  EXPECT_THAT(layout_error(options), HasSubstr("one global pattern"));
+  EXPECT_THAT(layout_error(options), HasSubstr("requires different_layout_per_head"));
   options = of("fixed", 4);
   options.attention = "unidirectional";
   options.horizontal_global_attention = true;
-  EXPECT_THAT(layout_error(options), HasSubstr("future"));
+  EXPECT_THAT(layout_error(options), HasSubstr("requires bidirectional attention"));
   options = of("bslongformer", 4);
   options.global_block_indices = {0};
   options.global_block_end_indices = {0};
   EXPECT_THAT(layout_error(options), HasSubstr("ends before it begins"));
   options.global_block_end_indices = {1, 2};
-  EXPECT_THAT(layout_error(options), HasSubstr("another length"));
+  EXPECT_THAT(layout_error(options), HasSubstr("differ in length"));
   options = of("local", 2);
   EXPECT_THAT(layout_error(options), HasSubstr("fewer blocks"));
   options = of("dense", 2);
   options.seq_len = 33;
   EXPECT_THAT(layout_error(options),
               HasSubstr("got 33, want a multiple of 16; use pad_to_block_size"));
-  EXPECT_THAT(layout_error(of("spiral", 2)), HasSubstr("no such layout"));
+  EXPECT_THAT(layout_error(of("spiral", 2)), HasSubstr("unknown layout"));
 }
 
 }  // namespace

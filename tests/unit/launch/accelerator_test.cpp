@@ -49,7 +49,7 @@ TEST_F(LaunchAccelerator, NamedWithItsDevices) {
   EXPECT_EQ(accelerator.devices, 3);
   EXPECT_FALSE(accelerator.on_cores);
   EXPECT_THAT(visible_slots(accelerator), ElementsAre("0", "1", "2"));
-  EXPECT_THAT(accelerator.reason, HasSubstr("DS_ACCELERATOR names it"));
+  EXPECT_THAT(accelerator.reason, HasSubstr("selected by DS_ACCELERATOR"));
 }
 
 TEST_F(LaunchAccelerator, NamedButMissing) {

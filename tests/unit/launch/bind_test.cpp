@@ -135,7 +135,7 @@ TEST_F(Bind, ForbiddenMemoryPolicyGivesAWarning) {
   if (text == "no filters") GTEST_SKIP() << "this system has no seccomp filters";
   EXPECT_THAT(text,
               AllOf(HasSubstr(cores_text(rank)),
-                    HasSubstr("memory 0:0; refused: rank 0 of this host takes memory from any"),
+                    HasSubstr("memory 0:0; refused: rank 0 of this host allocates memory on any"),
                     HasSubstr("Operation not permitted"), HasSubstr("SYS_NICE")));
 }
 

@@ -95,7 +95,7 @@ TEST_F(RunJob, NoProcessSurvivesAFailure) {
 // Fails if processes left behind by a successful job keep running or are not reported.
 TEST_F(RunJob, NoProcessSurvivesSuccess) {
   EXPECT_EQ(run({"setsid sleep 1000 > /dev/null 2>&1 & exit 0", "exit 0"}), 0);
-  EXPECT_THAT(said_, HasSubstr("1 processes that they left behind were ended"));
+  EXPECT_THAT(said_, HasSubstr("processes left behind and ended: 1"));
 }
 
 // Fails if the reported first failure is not the earliest one. The guard is stopped while both

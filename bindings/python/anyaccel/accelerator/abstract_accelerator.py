@@ -77,7 +77,7 @@ class DeepSpeedAccelerator:
             import torch
             known = torch._dynamo.list_backends(exclude_tags=())
             if backend not in known:
-                raise make_error("invalid_argument", "set_compile_backend", f"the accelerator {self._name!r} does not know this compile backend",
+                raise make_error("invalid_argument", "set_compile_backend", f"the accelerator {self._name!r} does not support this compile backend",
                                  got=repr(backend), want="one of " + ", ".join(known))
         self._compile_backend = backend
 
@@ -163,7 +163,7 @@ def _require_known(device, where):
     try:
         torch.device(device)
     except RuntimeError:
-        raise make_error("unavailable", where, "this process's LibTorch does not know the device type", got=repr(device[:100]),
+        raise make_error("unavailable", where, "this process's LibTorch does not support the device type", got=repr(device[:100]),
                          hint="do one of these: import the vendor's package for torch, which adds the type; if your library uses torch's PrivateUse1, call "
                          f"torch.utils.rename_privateuse1_backend({device[:100]!r}) before set_accelerator(); return the devices' type in torch, such as "
                          f"'cpu', from device_name() (the accelerator's `_name` can stay as it is); or test without a device by setting "

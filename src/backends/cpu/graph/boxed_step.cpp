@@ -34,7 +34,7 @@ class BoxedStep final : public Step {
   [[noreturn]] void throw_changed() const {
     throw Error(ErrorCode::unsupported, "replay_graph",
                 {.what = "the op " + toString(op_.operator_name()) +
-                         " returned results of another shape than in the capture",
+                         " returned results whose shape differs from that in the capture",
                  .hint = "keep ops whose shapes depend on values out of the graph"});
   }
 

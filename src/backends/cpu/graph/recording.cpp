@@ -61,7 +61,7 @@ std::shared_ptr<Recording> Recording::begin() {
     throw Error(
         ErrorCode::unsupported, "capture_to_graph",
         {.what =
-             "the dispatch key that CPU graphs need is used by this LibTorch or another library",
+             "the dispatch key that CPU graphs need is already used by LibTorch or another library",
          .got = c10::toString(kKey)});
   }
   const std::lock_guard<std::mutex> lock(slot_mutex);
@@ -142,10 +142,10 @@ Stack Recording::take(c10::ArrayRef<c10::IValue> values) {
 void Recording::check_places(const OperatorHandle& op, c10::ArrayRef<c10::IValue> values) {
   for (const auto& tensor : tensors_in(values)) {
     if (tensor.layout() != c10::kStrided || tensor.is_quantized() || tensor.is_nested()) {
-      fail(op, "it works on a tensor that is not dense");
+      fail(op, "it uses a tensor that is not dense");
     }
     if (!tensor.device().is_cpu() && !tensor.device().is_meta())
-      fail(op, "it works on another device, " + tensor.device().str());
+      fail(op, "it uses a tensor on another device, " + tensor.device().str());
   }
 }
 

@@ -91,7 +91,8 @@ void Checker::report(const Conflict& conflict) {
       problem.kind = Kind::freed_in_use;
       problem.what = "a tensor was freed while " + problem.before.op + " on " +
                      problem.before.stream + " may still use it; its memory was returned to " +
-                     problem.now.stream + ", whose next work, " + problem.now.op + ", may get it";
+                     problem.now.stream + ", where the next work, " + problem.now.op +
+                     ", may reuse it";
       // The report is about the freed tensor, so show its shape.
       problem.now.shape = problem.before.shape;
       break;

@@ -25,13 +25,13 @@ int parallel_ranks(const ParallelOptions& options) {
   const int ranks = digits ? std::stoi(number) : 0;
   if (ranks < 1) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not a number of ranks",
+                {.what = "--tensor-parallel requires a number of ranks",
                  .got = quoted_text(number),
                  .want = "auto, or 1 to 9999"});
   }
   if (!options.plan && std::to_string(ranks) != started) {
     throw Error(ErrorCode::invalid_argument, "generate",
-                {.what = "--tensor-parallel is not the number of ranks that were started",
+                {.what = "--tensor-parallel differs from the number of started ranks",
                  .got = number,
                  .want = started,
                  .hint = "start them with anyaccel launch --num_accelerators " + number});
@@ -73,7 +73,7 @@ void add_parallel_options(CLI::App& command, ParallelOptions& options) {
       ->type_name("FILE");
   command.add_flag(
       "--plan", options.plan,
-      "Print each rank's part of every weight, with --quantize also its format, and exit");
+      "Print each rank's shard of every weight and, with --quantize, its format, then exit");
   command.add_flag("--self-check", options.self_check,
                    "First compare the logits of all ranks with those of a single rank");
 }

@@ -237,7 +237,7 @@ TEST(CpuMemory, RejectsUnknownSettings) {
   const test::ScopedEnv variable("ANYACCEL_CPU_MEMORY", "RSS\n");
   EXPECT_ERROR(
       CpuBackend(two_nodes()), invalid_argument,
-      "[ANYACCEL_CPU_MEMORY] unknown way to count memory; got \"RSS\\n\", want tensors or rss");
+      "[ANYACCEL_CPU_MEMORY] unknown memory counting mode; got \"RSS\\n\", want tensors or rss");
 }
 
 // Fails if free memory exceeds total memory, or total_memory() differs from memory_info().

@@ -30,7 +30,7 @@ TEST(Communication, NameAndReason) {
   const auto name = get_accelerator().communication_backend_name();
   const auto reason = communication_backend_reason();
   if (name == "ccl")
-    EXPECT_EQ(reason, "oneCCL starts here");
+    EXPECT_EQ(reason, "oneCCL starts on this machine");
   else
     EXPECT_THAT(reason, HasSubstr("gloo, because "));
   const ScopedEnv off("ANYACCEL_CCL", "off");

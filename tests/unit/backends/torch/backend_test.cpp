@@ -163,7 +163,7 @@ TEST(TorchBackend, RejectsUnsupportedDeviceTypes) {
   traits.device_type = "xla";
   EXPECT_ERROR(sdk::TorchBackend(traits), unavailable, "xla");
   EXPECT_EQ(sdk::probe_torch_device(traits).device_count, 0);
-  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("cannot drive"));
+  EXPECT_THAT(sdk::probe_torch_device(traits).reason, testing::HasSubstr("does not support"));
 }
 
 // Fails if the hardware count is ignored, or devices that torch does not support count as

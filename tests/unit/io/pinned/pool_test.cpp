@@ -137,9 +137,9 @@ TEST_F(PinPool, RecognizesViews) {
 // Fails if free blocks are not released to stay within a limit, or the error lacks a remedy.
 TEST_F(PinPool, LimitErrorsNameARemedy) {
   auto* half = pool.allocate(600 << 10);
-  EXPECT_NE(error_of(600 << 10).find(
-                "RLIMIT_MEMLOCK, now 1048576 bytes, to be higher; raise it: `ulimit -l`"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(600 << 10).find("a higher RLIMIT_MEMLOCK than 1048576 bytes; raise it: `ulimit -l`"),
+      std::string::npos);
   EXPECT_EQ(machine.maps.size(), 1U);
   pool.give_back(half);
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
@@ -149,7 +149,7 @@ TEST_F(PinPool, LimitErrorsNameARemedy) {
   EXPECT_NE(pool.allocate(1 << 20), nullptr);
   const auto text = error_of(1);
   EXPECT_NE(
-      text.find("at most 2097152 bytes in all; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
+      text.find("at most 2097152 bytes in total; free tensors, or raise ANYACCEL_PIN_MEMORY_LIMIT"),
       std::string::npos)
       << text;
   EXPECT_FALSE(error_of(~std::size_t{0}).empty());
