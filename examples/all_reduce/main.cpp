@@ -1,4 +1,4 @@
-// A job of several processes: each adds its number to everybody's. Start it with a launcher, for
+// A job of several processes, which compute the sum of their numbers. Start it with a launcher, for
 // example
 //   torchrun --no-python --nproc-per-node=2 build/all_reduce
 #include <ATen/ops/full.h>
