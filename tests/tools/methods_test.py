@@ -23,7 +23,7 @@ class Methods(ToolCase):
         status, output = self.run_tool()
         self.assertEqual(status, 0, output)
         page = (self.root / "docs/reference/methods.md").read_text()
-        self.assertIn("77 public members; all of them are here", " ".join(page.split()))
+        self.assertIn("77 public members; all of them are listed here", " ".join(page.split()))
         count = int(re.search(r"has (\d+) public methods", page).group(1))
         rows = re.findall(r"^\| `(\w+)` \|", page, re.M)
         self.assertEqual(len(set(rows)), count)
